@@ -1,0 +1,1 @@
+"""The life of an adapter: upload, validation, versions, paging to engines."""

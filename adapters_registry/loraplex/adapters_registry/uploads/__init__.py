@@ -1,0 +1,1 @@
+"""How adapter bytes come in."""

@@ -1,0 +1,1 @@
+"""Immutable versions of an adapter, and how a model name finds one."""

@@ -1,0 +1,1 @@
+"""The gateway: HTTP for tenants, owners and operators."""

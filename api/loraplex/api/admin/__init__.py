@@ -1,0 +1,1 @@
+"""The management routes of operators under /api/v1/admin."""

@@ -1,0 +1,1 @@
+"""The management routes of a tenant under /api/v1."""

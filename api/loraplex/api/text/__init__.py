@@ -1,0 +1,1 @@
+"""Chat templates, tokens and the text of streams."""

@@ -1,0 +1,1 @@
+"""The data plane: one engine per base model, batching every tenant's adapters together."""

@@ -1,0 +1,1 @@
+"""What other components may know of the engine: types and messages. Never imports torch."""

@@ -1,0 +1,92 @@
+"""The root of every refusal: what was wrong, by which rule, with which value. Knows nothing of HTTP.
+
+DomainError
+ ├─ of the engine       loraplex.engine.protocol.errors (below)
+ ├─ of the platform     loraplex.platform.<noun>.errors
+ └─ of the registry     loraplex.adapters_registry.errors
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Kind(StrEnum):
+    """How a caller should react; `api` maps each kind to one HTTP status."""
+
+    INVALID = "invalid"
+    TOO_LARGE = "too_large"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    CONFLICT = "conflict"
+    LIMITED = "limited"
+    OVERLOADED = "overloaded"
+
+
+class DomainError(Exception):
+    """A refusal a caller can act on.
+
+    `message` is a sentence for a person, `field` the input it speaks of, `rule` what was asked
+    of it and `value` what was found; secrets never appear in any of them.
+    """
+
+    kind: ClassVar[Kind]
+    code: ClassVar[str]
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        field: str | None = None,
+        rule: str | None = None,
+        value: str | int | float | None = None,
+        retry_after_seconds: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+        self.rule = rule
+        self.value = value
+        self.retry_after_seconds = retry_after_seconds
+
+
+class PromptTooLong(DomainError):
+    """The prompt and the tokens asked for can never fit the model or the page pool."""
+
+    kind, code = Kind.INVALID, "context_length_exceeded"
+
+
+class AdapterTooLarge(DomainError):
+    """The adapter needs more pages than the whole pool has."""
+
+    kind, code = Kind.INVALID, "adapter_too_large"
+
+
+class AdapterUnavailable(DomainError):
+    """The adapter's weights could not be had; the request ends rather than run on the bare base."""
+
+    kind, code = Kind.OVERLOADED, "adapter_unavailable"
+
+
+class WorkerLost(DomainError):
+    """The worker that ran the request died or fell silent."""
+
+    kind, code = Kind.OVERLOADED, "worker_lost"
+
+
+class NoWorkerAvailable(DomainError):
+    """No live worker serves this base model right now."""
+
+    kind, code = Kind.OVERLOADED, "no_worker_available"
+
+
+class EngineFailure(DomainError):
+    """A step of the engine failed; the request's output so far is all there is."""
+
+    kind, code = Kind.OVERLOADED, "engine_failure"
+
+
+class UnsupportedModel(DomainError):
+    """The base model's architecture or configuration is not served."""
+
+    kind, code = Kind.INVALID, "unsupported_model"

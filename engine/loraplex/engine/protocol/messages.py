@@ -1,0 +1,196 @@
+"""What gateways and workers say to each other: msgspec messages over ZeroMQ with CURVE keys.
+
+A worker binds two sockets. `requests` (ROUTER; gateways connect a DEALER) carries GatewayMessage
+in and WorkerMessage out, one frame a message. `events` (PUB; gateways connect a SUB) carries
+EventMessage, one frame each: heartbeats now, KV events later.
+
+Every message names the worker's incarnation, because ZeroMQ delivers what was queued for a dead
+peer to whoever binds its address next: a message for another incarnation is dropped.
+
+    gateway                            worker
+      Hello            ───────────▶
+                       ◀───────────    Welcome
+      Submit           ───────────▶
+                       ◀───────────    StepOutputs (one batch a step and gateway)
+      Cancel           ───────────▶                (the request still ends with a finish_reason)
+      KeepAlive (1/s)  ───────────▶                (a silent gateway's requests are cancelled)
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.protocol.identity import Digest, TenantNamespace
+from loraplex.engine.protocol.sampling import SamplingParams
+
+PROTOCOL_VERSION = 1
+HEARTBEAT_SECONDS = 0.5
+SILENCE_SECONDS = 2.0
+"""A worker or gateway not heard of for this long is treated as lost."""
+
+
+class Role(StrEnum):
+    UNIFIED = "unified"
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+class FinishReason(StrEnum):
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    ERROR = "error"
+
+
+class WorkerLimits(msgspec.Struct, frozen=True):
+    """What a worker can ever hold; a request beyond it is refused before it is sent."""
+
+    max_model_tokens: int
+    pool_tokens: int
+    """Tokens of KV that the whole page pool could hold with no adapter in it."""
+    block_tokens: int
+    page_bytes: int
+    pool_pages: int
+    max_running_requests: int
+
+
+class WorkerLoad(msgspec.Struct, frozen=True):
+    """A worker's state at one moment, for routing and for operators."""
+
+    running_requests: int
+    waiting_requests: int
+    free_pages: int
+    kv_pages: int
+    adapter_pages: int
+    resident_adapters: int
+    prompt_tokens: int
+    """Prompt tokens computed since the worker began."""
+    output_tokens: int
+    """Tokens sampled since the worker began."""
+    preemptions: int
+    adapter_loads: int
+
+
+class WorkerRegistration(msgspec.Struct, frozen=True):
+    """What a worker announces to the control plane's internal listener (as JSON)."""
+
+    worker_id: str
+    incarnation: str
+    protocol_version: int
+    pool: str
+    role: Role
+    base_name: str
+    base_digest: Digest
+    requests_endpoint: str
+    events_endpoint: str
+    curve_public_key: str
+    """Z85 text of the worker's CURVE public key, made anew by each incarnation."""
+    process_id: int
+    limits: WorkerLimits
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One sequence to generate. A choice of an `n`-choice call is a request of its own."""
+
+    request_id: str
+    namespace: TenantNamespace
+    prompt_token_ids: list[int]
+    sampling: SamplingParams
+    adapter: AdapterRef | None = None
+
+
+# Gateway to worker
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    protocol_version: int
+    gateway_id: str
+    incarnation: str
+
+
+class Submit(msgspec.Struct, frozen=True, tag=True):
+    incarnation: str
+    request: GenerationRequest
+
+
+class Cancel(msgspec.Struct, frozen=True, tag=True):
+    incarnation: str
+    request_id: str
+
+
+class KeepAlive(msgspec.Struct, frozen=True, tag=True):
+    incarnation: str
+
+
+GatewayMessage = Hello | Submit | Cancel | KeepAlive
+
+
+# Worker to gateway
+
+
+class Welcome(msgspec.Struct, frozen=True, tag=True):
+    protocol_version: int
+    incarnation: str
+    base_digest: Digest
+    limits: WorkerLimits
+
+
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """A sampled token's log-probability and its best alternatives, best first."""
+
+    logprob: float
+    top: list[tuple[int, float]]
+
+
+class RequestFailure(msgspec.Struct, frozen=True):
+    """A DomainError on the wire: `code` is the error class's code."""
+
+    code: str
+    message: str
+
+
+class RequestOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """What one step added to one request.
+
+    `token_ids` are the new tokens, the stop token included. `output_tokens` counts all tokens of
+    the request so far. With `finish_reason` set this is the request's last output; on `error`,
+    `failure` says why.
+    """
+
+    request_id: str
+    token_ids: list[int]
+    logprobs: list[TokenLogprob] | None = None
+    output_tokens: int
+    cached_tokens: int = 0
+    finish_reason: FinishReason | None = None
+    stop_token_id: int | None = None
+    failure: RequestFailure | None = None
+
+
+class StepOutputs(msgspec.Struct, frozen=True, tag=True):
+    incarnation: str
+    step: int
+    outputs: list[RequestOutput]
+
+
+WorkerMessage = Welcome | StepOutputs
+
+
+# Events
+
+
+class Heartbeat(msgspec.Struct, frozen=True, tag=True):
+    """Sent by a thread of its own every HEARTBEAT_SECONDS, however long a step takes.
+
+    `step` counts finished steps; `step_running_seconds` is how long the current one has run.
+    """
+
+    incarnation: str
+    worker_id: str
+    step: int
+    step_running_seconds: float
+    load: WorkerLoad
+
+
+EventMessage = Heartbeat

@@ -1,0 +1,1 @@
+"""The control plane: tenants, keys, admission, pools and the embedded services."""

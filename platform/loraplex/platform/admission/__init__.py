@@ -1,0 +1,1 @@
+"""Whether a request may run now: one transaction, all or nothing."""

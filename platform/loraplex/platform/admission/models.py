@@ -1,0 +1,21 @@
+"""A running request's place among its tenant's, held by a lease."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ForeignKey
+from sqlalchemy.orm import Mapped, mapped_column
+
+from loraplex.platform.database.base import Base, Created
+
+
+class Reservation(Base, Created):
+    """One admitted request. A gateway renews it while the request runs; a dead one's lapses."""
+
+    __tablename__ = "reservations"
+
+    tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    request_id: Mapped[str] = mapped_column(primary_key=True)
+    gateway_id: Mapped[str]
+    api_key_id: Mapped[UUID]
+    expires_at: Mapped[datetime] = mapped_column(index=True)

@@ -1,0 +1,1 @@
+"""Sessions, roles, row-level security and the outbox."""

@@ -1,0 +1,22 @@
+"""Messages written in the same transaction as the fact they tell of; a relay publishes them."""
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger, Identity, Index, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from loraplex.platform.database.base import Base, Created
+
+
+class OutboxMessage(Base, Created):
+    """A task to be sent: the Celery task's name and its JSON arguments."""
+
+    __tablename__ = "outbox"
+    __table_args__ = (
+        Index("outbox_unpublished_idx", "id", postgresql_where=text("published_at IS NULL")),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    task: Mapped[str]
+    arguments: Mapped[dict[str, object]]
+    published_at: Mapped[datetime | None]

@@ -1,0 +1,1 @@
+"""Postgres, Valkey and S3 as child processes, for one-command use."""

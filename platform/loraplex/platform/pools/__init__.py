@@ -1,0 +1,1 @@
+"""Workers: who they are, whether they live, how to talk to them."""

@@ -1,0 +1,108 @@
+"""Every setting of the platform in one typed class, read from LORAPLEX_* and the data directory.
+
+A running `loraplex serve` writes the addresses and passwords of its embedded services to
+`<data dir>/run/services.json` (mode 0600), so that commands started later in the same directory
+find them; the environment always wins over that file.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="LORAPLEX_", extra="ignore")
+
+    data_dir: Path = Path(".loraplex")
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=1, le=65535)
+    secret_key: SecretStr | None = None
+    """Comma-separated keys: the first signs, all verify. Made in the data directory when unset."""
+    demo: bool = True
+    workers: int = Field(default=1, ge=1, le=64)
+    gateways: int = Field(default=1, ge=1, le=64)
+
+    model: str = "smollm2-135m-instruct"
+    """A name under `<data dir>/models`, or the path of a Hugging Face directory."""
+    device: str = "auto"
+    pool_bytes: int = 1536 * 1024 * 1024
+    max_step_tokens: int = 512
+    max_running_requests: int = 64
+    max_model_tokens: int | None = None
+    adapter_cache_bytes: int = 4 * 1024 * 1024 * 1024
+
+    database_url: SecretStr | None = None
+    database_migrator_url: SecretStr | None = None
+    database_system_url: SecretStr | None = None
+    database_readonly_url: SecretStr | None = None
+    broker_url: SecretStr | None = None
+    s3_endpoint: str | None = None
+    s3_region: str = "us-east-1"
+    s3_bucket: str = "loraplex"
+    s3_access_key_id: str | None = None
+    s3_secret_access_key: SecretStr | None = None
+
+    internal_url: str | None = None
+    """Base URL of the controller's internal listener, where workers register."""
+    internal_port: int | None = None
+    max_upload_bytes: int = 1024 * 1024 * 1024
+    validation_seconds: int = 30
+    validation_memory_bytes: int = 512 * 1024 * 1024
+
+    @property
+    def models_dir(self) -> Path:
+        return self.data_dir / "models"
+
+    @property
+    def run_dir(self) -> Path:
+        return self.data_dir / "run"
+
+    @property
+    def services_file(self) -> Path:
+        return self.run_dir / "services.json"
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in {"127.0.0.1", "::1", "localhost"}
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, RunningServices(settings_cls, init_settings, env_settings)
+
+
+class RunningServices(PydanticBaseSettingsSource):
+    """What a running `loraplex serve` on this data directory wrote of its own services."""
+
+    def __init__(
+        self,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+    ) -> None:
+        super().__init__(settings_cls)
+        known = env_settings() | init_settings()
+        self.file = Path(known.get("data_dir", ".loraplex")) / "run" / "services.json"
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        raise NotImplementedError("this source answers as a whole")
+
+    def __call__(self) -> dict[str, Any]:
+        try:
+            values: dict[str, Any] = json.loads(self.file.read_text())
+        except FileNotFoundError:
+            return {}
+        return values
