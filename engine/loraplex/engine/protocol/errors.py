@@ -90,3 +90,18 @@ class UnsupportedModel(DomainError):
     """The base model's architecture or configuration is not served."""
 
     kind, code = Kind.INVALID, "unsupported_model"
+
+
+ENGINE_ERRORS: dict[str, type[DomainError]] = {
+    error.code: error
+    for error in (
+        PromptTooLong,
+        AdapterTooLarge,
+        AdapterUnavailable,
+        WorkerLost,
+        NoWorkerAvailable,
+        EngineFailure,
+        UnsupportedModel,
+    )
+}
+"""The engine's errors by code, as they travel between processes."""

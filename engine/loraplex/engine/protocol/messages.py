@@ -14,13 +14,19 @@ peer to whoever binds its address next: a message for another incarnation is dro
                        ◀───────────    StepOutputs (one batch a step and gateway)
       Cancel           ───────────▶                (the request still ends with a finish_reason)
       KeepAlive (1/s)  ───────────▶                (a silent gateway's requests are cancelled)
+
+KeepAlive names every request the gateway still waits for. Messages of one gateway arrive in order,
+so both sides can reconcile: the worker cancels what is not named, and fails what it does not know.
+Neither a lost Cancel nor a lost last output can leave a request behind.
 """
 
 from enum import StrEnum
+from typing import Self
 
 import msgspec
 
 from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.protocol.errors import ENGINE_ERRORS, DomainError, EngineFailure
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.sampling import SamplingParams
 
@@ -121,6 +127,8 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
 
 class KeepAlive(msgspec.Struct, frozen=True, tag=True):
     incarnation: str
+    request_ids: list[str]
+    """Everything submitted and not yet finished, as the gateway knows it."""
 
 
 GatewayMessage = Hello | Submit | Cancel | KeepAlive
@@ -148,6 +156,32 @@ class RequestFailure(msgspec.Struct, frozen=True):
 
     code: str
     message: str
+    field: str | None = None
+    rule: str | None = None
+    value: str | int | float | None = None
+    retry_after_seconds: int | None = None
+
+    @classmethod
+    def of(cls, error: DomainError) -> Self:
+        return cls(
+            code=error.code,
+            message=error.message,
+            field=error.field,
+            rule=error.rule,
+            value=error.value,
+            retry_after_seconds=error.retry_after_seconds,
+        )
+
+    def to_error(self) -> DomainError:
+        """The error that was sent; an unknown code becomes an EngineFailure."""
+        error_class = ENGINE_ERRORS.get(self.code, EngineFailure)
+        return error_class(
+            self.message,
+            field=self.field,
+            rule=self.rule,
+            value=self.value,
+            retry_after_seconds=self.retry_after_seconds,
+        )
 
 
 class RequestOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +217,8 @@ WorkerMessage = Welcome | StepOutputs
 class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     """Sent by a thread of its own every HEARTBEAT_SECONDS, however long a step takes.
 
-    `step` counts finished steps; `step_running_seconds` is how long the current one has run.
+    `step` counts finished steps; `step_running_seconds` is how long the current one has run. A
+    worker that is shutting down is no longer `accepting` requests.
     """
 
     incarnation: str
@@ -191,6 +226,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     step: int
     step_running_seconds: float
     load: WorkerLoad
+    accepting: bool = True
 
 
 EventMessage = Heartbeat
