@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ForeignKey
+from sqlalchemy import ForeignKey, ForeignKeyConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from loraplex.platform.database.base import Base, Created
@@ -13,6 +13,9 @@ class Reservation(Base, Created):
     """One admitted request. A gateway renews it while the request runs; a dead one's lapses."""
 
     __tablename__ = "reservations"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "api_key_id"], ["api_keys.tenant_id", "api_keys.id"]),
+    )
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
     request_id: Mapped[str] = mapped_column(primary_key=True)

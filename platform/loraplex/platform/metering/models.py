@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ForeignKey
+from sqlalchemy import ForeignKey, ForeignKeyConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from loraplex.platform.database.base import Base, Created
@@ -13,6 +13,9 @@ class LedgerEntry(Base, Created):
     """What one request used. (tenant, request) is unique, so settling twice changes nothing."""
 
     __tablename__ = "ledger"
+    __table_args__ = (
+        ForeignKeyConstraint(["tenant_id", "api_key_id"], ["api_keys.tenant_id", "api_keys.id"]),
+    )
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
     request_id: Mapped[str] = mapped_column(primary_key=True)
