@@ -16,7 +16,7 @@ from typing import NamedTuple
 from loraplex.engine.protocol.errors import DomainError, Kind
 from loraplex.platform.settings import Settings
 
-SECRET_KEY_FILE = "secret_key"
+SECRET_KEY_FILE = "secret_key"  # noqa: S105 - a file's name
 MIN_KEY_CHARACTERS = 32
 
 
@@ -74,8 +74,7 @@ class SecretKeys:
 
     def verify(self, purpose: str, data: bytes, mac: bytes) -> bool:
         """Whether `mac` is that of `data` under any of the keys."""
-        # A list, not a generator: every key is compared, whichever matches.
-        return any([hmac.compare_digest(known, mac) for known in self.macs(purpose, data)])
+        return any(hmac.compare_digest(known, mac) for known in self.macs(purpose, data))
 
     def gateway_curve(self) -> CurveKeys:
         """The key pair all gateways share towards workers."""

@@ -1,4 +1,4 @@
-"""The declarative base all tables share, with names for constraints that migrations can refer to."""
+"""The declarative base all tables share, with constraint names that migrations can refer to."""
 
 from datetime import datetime
 from uuid import UUID

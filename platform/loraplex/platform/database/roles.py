@@ -92,4 +92,4 @@ def _statement(template: str, *names: str, literal: str | None = None) -> sql.Co
     parts: list[sql.Composable] = [sql.Identifier(name) for name in names]
     if literal is not None:
         parts.append(sql.Literal(literal))
-    return sql.SQL(template).format(*parts)  # type: ignore[arg-type]
+    return sql.SQL(template).format(*parts)
