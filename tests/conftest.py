@@ -1,0 +1,81 @@
+"""The real embedded services, once a test run: PostgreSQL, Valkey and S3 on free ports."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from loraplex.platform.embedded.objects import Objects
+from loraplex.platform.embedded.ports import free_port
+from loraplex.platform.embedded.postgres import Postgres
+from loraplex.platform.embedded.private_files import new_secret
+from loraplex.platform.embedded.processes import running
+from loraplex.platform.embedded.valkey import Valkey
+from loraplex.platform.settings import Settings
+
+if TYPE_CHECKING:
+    from loraplex.platform.database.sessions import Database
+
+
+@pytest.fixture(scope="session")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings with every address filled: roles made, schema migrated, bucket made."""
+    data_dir: Path = tmp_path_factory.mktemp("loraplex")
+    postgres = Postgres(data_dir / "postgres", free_port(), durable=False)
+    valkey = Valkey(data_dir / "valkey", free_port())
+    objects = Objects(data_dir / "objects", free_port())
+    with ExitStack() as stack:
+        for service in (postgres, valkey, objects):
+            stack.enter_context(running(service, data_dir / "logs"))
+        values: dict[str, Any] = {
+            "data_dir": data_dir,
+            "secret_key": new_secret(),
+            "broker_url": valkey.url,
+            "s3_endpoint": objects.endpoint,
+            "s3_region": objects.region,
+            "s3_bucket": objects.bucket,
+            "s3_access_key_id": objects.access_key_id,
+            "s3_secret_access_key": objects.secret_access_key,
+        }
+        yield Settings(**values, **role_urls(postgres))
+
+
+def role_urls(postgres: Postgres) -> dict[str, Any]:
+    """Make the four roles and the schema; the URL settings by role."""
+    from loraplex.platform.database.migrate import upgrade
+    from loraplex.platform.database.roles import create_roles
+
+    roles = {
+        "database_migrator_url": "loraplex_migrator",
+        "database_url": "loraplex_app",
+        "database_system_url": "loraplex_system",
+        "database_readonly_url": "loraplex_readonly",
+    }
+    passwords = {role: new_secret() for role in roles.values()}
+    create_roles(postgres.superuser_url, passwords)
+    urls = {name: postgres.url(role, passwords[role]) for name, role in roles.items()}
+    upgrade(urls["database_migrator_url"])
+    return urls
+
+
+@pytest.fixture
+async def database(services: Settings) -> AsyncIterator["Database"]:
+    """The database as a gateway sees it: row-level security applies."""
+    from loraplex.platform.database.sessions import Database
+
+    assert services.database_url is not None
+    database = Database(services.database_url.get_secret_value())
+    yield database
+    await database.dispose()
+
+
+@pytest.fixture
+async def system_database(services: Settings) -> AsyncIterator["Database"]:
+    """The database as background jobs and operators see it."""
+    from loraplex.platform.database.sessions import Database
+
+    assert services.database_system_url is not None
+    database = Database(services.database_system_url.get_secret_value())
+    yield database
+    await database.dispose()
