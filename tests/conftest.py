@@ -3,9 +3,13 @@
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+
+from loraplex.platform.database.migrate import upgrade
+from loraplex.platform.database.roles import APP, MIGRATOR, READONLY, ROLES, SYSTEM, create_roles
+from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.objects import Objects
 from loraplex.platform.embedded.ports import free_port
 from loraplex.platform.embedded.postgres import Postgres
@@ -13,9 +17,6 @@ from loraplex.platform.embedded.private_files import new_secret
 from loraplex.platform.embedded.processes import running
 from loraplex.platform.embedded.valkey import Valkey
 from loraplex.platform.settings import Settings
-
-if TYPE_CHECKING:
-    from loraplex.platform.database.sessions import Database
 
 
 @pytest.fixture(scope="session")
@@ -43,27 +44,21 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
 
 def role_urls(postgres: Postgres) -> dict[str, Any]:
     """Make the four roles and the schema; the URL settings by role."""
-    from loraplex.platform.database.migrate import upgrade
-    from loraplex.platform.database.roles import create_roles
-
-    roles = {
-        "database_migrator_url": "loraplex_migrator",
-        "database_url": "loraplex_app",
-        "database_system_url": "loraplex_system",
-        "database_readonly_url": "loraplex_readonly",
-    }
-    passwords = {role: new_secret() for role in roles.values()}
+    passwords = {role: new_secret() for role in ROLES}
     create_roles(postgres.superuser_url, passwords)
-    urls = {name: postgres.url(role, passwords[role]) for name, role in roles.items()}
-    upgrade(urls["database_migrator_url"])
-    return urls
+    urls = {role: postgres.url(role, passwords[role]) for role in ROLES}
+    upgrade(urls[MIGRATOR])
+    return {
+        "database_url": urls[APP],
+        "database_migrator_url": urls[MIGRATOR],
+        "database_system_url": urls[SYSTEM],
+        "database_readonly_url": urls[READONLY],
+    }
 
 
 @pytest.fixture
-async def database(services: Settings) -> AsyncIterator["Database"]:
+async def database(services: Settings) -> AsyncIterator[Database]:
     """The database as a gateway sees it: row-level security applies."""
-    from loraplex.platform.database.sessions import Database
-
     assert services.database_url is not None
     database = Database(services.database_url.get_secret_value())
     yield database
@@ -71,10 +66,8 @@ async def database(services: Settings) -> AsyncIterator["Database"]:
 
 
 @pytest.fixture
-async def system_database(services: Settings) -> AsyncIterator["Database"]:
+async def system_database(services: Settings) -> AsyncIterator[Database]:
     """The database as background jobs and operators see it."""
-    from loraplex.platform.database.sessions import Database
-
     assert services.database_system_url is not None
     database = Database(services.database_system_url.get_secret_value())
     yield database

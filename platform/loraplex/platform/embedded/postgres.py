@@ -17,6 +17,8 @@ from pathlib import Path
 
 import psutil
 import psycopg
+
+from loraplex.platform.database.roles import DATABASE
 from loraplex.platform.embedded.errors import (
     DataVersionMismatch,
     RootNotSupported,
@@ -25,8 +27,6 @@ from loraplex.platform.embedded.errors import (
 from loraplex.platform.embedded.ports import LOOPBACK
 from loraplex.platform.embedded.private_files import private_dir, remembered_secret
 from loraplex.platform.embedded.processes import Command, NotReady, base_environment
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 SUPERUSER = "postgres"
 MAJOR_VERSION = "18"
@@ -75,7 +75,6 @@ class Postgres:
 
     folder: Path
     port: int
-    database: str = "loraplex"
     durable: bool = True
     name: str = "postgres"
 
@@ -91,13 +90,13 @@ class Postgres:
     def wrapper(self) -> tuple[str, ...]:
         return unprivileged_wrapper()
 
-    def url(self, user: str, password: str) -> str:
-        """The address of the database for one role; passwords are letters and digits."""
-        return f"postgresql://{user}:{password}@{LOOPBACK}:{self.port}/{self.database}"
+    def url(self, user: str, password: str, database: str = DATABASE) -> str:
+        """The address of a database for one role; passwords are letters and digits."""
+        return f"postgresql://{user}:{password}@{LOOPBACK}:{self.port}/{database}"
 
     @property
     def superuser_url(self) -> str:
-        return self.url(SUPERUSER, self.password)
+        return self.url(SUPERUSER, self.password, SUPERUSER)
 
     def prepare(self) -> None:
         """Make the data folder at the first start, and clear what a killed server left.
@@ -140,21 +139,9 @@ class Postgres:
         )
 
     def probe(self) -> None:
-        """A query in the server, which also makes the project's database when it is missing."""
-        target = make_conninfo(
-            host=LOOPBACK,
-            port=self.port,
-            user=SUPERUSER,
-            password=self.password,
-            dbname="postgres",
-            connect_timeout=2,
-        )
-        known = "SELECT 1 FROM pg_database WHERE datname = %s"
-        create = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database))
         try:
-            with psycopg.connect(target, autocommit=True) as connection:
-                if connection.execute(known, [self.database]).fetchone() is None:
-                    connection.execute(create)
+            with psycopg.connect(self.superuser_url, connect_timeout=2) as connection:
+                connection.execute("SELECT 1")
         except psycopg.Error as error:
             raise NotReady(str(error)) from error
 

@@ -6,6 +6,7 @@ from importlib import util
 from pathlib import Path
 
 import redis
+
 from loraplex.platform.embedded.errors import ServiceUnavailable
 from loraplex.platform.embedded.ports import LOOPBACK
 from loraplex.platform.embedded.private_files import (
