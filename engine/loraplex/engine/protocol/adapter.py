@@ -55,9 +55,7 @@ class AdapterSpec(msgspec.Struct, frozen=True):
     @property
     def parameters(self) -> int:
         """Weights at true ranks, summed over A and B."""
-        return sum(
-            module.rank * (module.a.shape[1] + module.b.shape[0]) for module in self.modules
-        )
+        return sum(module.rank * (module.a.shape[1] + module.b.shape[0]) for module in self.modules)
 
     @property
     def max_rank(self) -> int:
