@@ -1,8 +1,10 @@
 """Messages written in the same transaction as the fact they tell of; a relay publishes them."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy import BigInteger, Identity, Index, text
+from sqlalchemy import BigInteger, Identity, Index, insert, text
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
 from loraplex.platform.database.base import Base, Created
@@ -20,3 +22,13 @@ class OutboxMessage(Base, Created):
     task: Mapped[str]
     arguments: Mapped[dict[str, object]]
     published_at: Mapped[datetime | None]
+
+
+async def enqueue(session: AsyncSession, task: str, arguments: Mapping[str, object]) -> None:
+    """Ask for a Celery task, by its name, once this transaction has committed.
+
+    `arguments` are the task's keyword arguments, as JSON. The task may run more than once.
+    """
+    # inline(): role `app` may insert but not read the outbox, so no id comes back.
+    statement = insert(OutboxMessage).inline().values(task=task, arguments=dict(arguments))
+    await session.execute(statement)

@@ -1,0 +1,86 @@
+"""Refusals of credentials and of tenants. None of them carries a key, a token or a hash."""
+
+from uuid import UUID
+
+from loraplex.engine.protocol.errors import DomainError, Kind
+
+
+class InvalidKey(DomainError):
+    """The key is malformed, unknown, expired or revoked; which of these is not told."""
+
+    kind, code = Kind.UNAUTHENTICATED, "invalid_api_key"
+
+    def __init__(self) -> None:
+        super().__init__("The API key is not valid.", field="api_key", rule="a live key")
+
+
+class InvalidSession(DomainError):
+    """The web session is unknown or has ended."""
+
+    kind, code = Kind.UNAUTHENTICATED, "invalid_session"
+
+    def __init__(self) -> None:
+        super().__init__("The session has ended: sign in again.", rule="a live session")
+
+
+class TooManyFailures(DomainError):
+    """This client address sent too many bad keys; it may try again after a while."""
+
+    kind, code = Kind.LIMITED, "too_many_failures"
+
+    def __init__(self, limit: int, retry_after_seconds: int) -> None:
+        super().__init__(
+            f"Too many invalid keys from this address: try again in {retry_after_seconds} s.",
+            rule=f"at most {limit} invalid keys a minute from one address",
+            retry_after_seconds=retry_after_seconds,
+        )
+
+
+class TenantSuspended(DomainError):
+    """The key is right; its tenant is suspended."""
+
+    kind, code = Kind.FORBIDDEN, "tenant_suspended"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"The tenant {name!r} is suspended.", rule="an active tenant", value=name)
+
+
+class InvalidTenantName(DomainError):
+    """The name is not one that `<tenant>/<adapter>` could hold."""
+
+    kind, code = Kind.INVALID, "invalid_tenant_name"
+
+    def __init__(self, name: str) -> None:
+        rule = "1 to 63 lower-case letters, digits and hyphens, no hyphen at either end"
+        super().__init__(
+            f"{name!r} is no tenant name: {rule}.", field="name", rule=rule, value=name
+        )
+
+
+class TenantNameTaken(DomainError):
+    """There is a tenant of this name already."""
+
+    kind, code = Kind.CONFLICT, "tenant_name_taken"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"A tenant named {name!r} already exists.", field="name", rule="unique", value=name
+        )
+
+
+class TenantNotFound(DomainError):
+    """No tenant has this name."""
+
+    kind, code = Kind.NOT_FOUND, "tenant_not_found"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no tenant named {name!r}.", field="tenant", value=name)
+
+
+class KeyNotFound(DomainError):
+    """No key has this id."""
+
+    kind, code = Kind.NOT_FOUND, "key_not_found"
+
+    def __init__(self, key_id: UUID) -> None:
+        super().__init__(f"There is no key with id {key_id}.", field="key_id", value=str(key_id))
