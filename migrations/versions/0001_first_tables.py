@@ -96,6 +96,7 @@ CREATE TABLE adapter_versions (
     adapter_id uuid NOT NULL,
     number integer NOT NULL CONSTRAINT adapter_versions_number_check CHECK (number > 0),
     digest varchar NOT NULL,
+    base_digest varchar NOT NULL,
     status varchar NOT NULL CONSTRAINT adapter_versions_status_check
         CHECK (status IN ('uploaded', 'validating', 'ready', 'rejected')),
     reasons jsonb NOT NULL,
@@ -103,6 +104,7 @@ CREATE TABLE adapter_versions (
     weights_digest varchar NOT NULL,
     size_bytes bigint NOT NULL,
     spec jsonb,
+    max_rank integer,
     deadline_at timestamptz NOT NULL,
     attempts integer NOT NULL,
     last_error varchar,

@@ -45,7 +45,8 @@ class AdapterVersion(Base, Created):
     """One upload. Its bytes never change; its status moves once, to ready or rejected.
 
     `digest` is the canonical manifest's (base digest, both files' digests); `spec` is the
-    AdapterSpec message once ready. `deadline_at`, `attempts` and `last_error` serve the sweeper.
+    AdapterSpec message once ready, `max_rank` its largest. `deadline_at`, `attempts` and
+    `last_error` serve the sweeper.
     """
 
     __tablename__ = "adapter_versions"
@@ -63,12 +64,14 @@ class AdapterVersion(Base, Created):
     adapter_id: Mapped[UUID]
     number: Mapped[int]
     digest: Mapped[str]
+    base_digest: Mapped[str]
     status: Mapped[str] = mapped_column(default=VersionStatus.UPLOADED)
     reasons: Mapped[list[dict[str, object]]] = mapped_column(default=list)
     config_digest: Mapped[str]
     weights_digest: Mapped[str]
     size_bytes: Mapped[int] = mapped_column(BigInteger)
     spec: Mapped[dict[str, object] | None]
+    max_rank: Mapped[int | None]
     deadline_at: Mapped[datetime]
     attempts: Mapped[int] = mapped_column(default=0)
     last_error: Mapped[str | None]
