@@ -1,0 +1,168 @@
+"""The engine thread: takes commands between steps, steps, and hands each gateway its outputs."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from loraplex.engine.protocol.errors import DomainError, EngineFailure, WorkerLost
+from loraplex.engine.protocol.messages import (
+    FinishReason,
+    GenerationRequest,
+    RequestFailure,
+    RequestOutput,
+    StepOutputs,
+)
+from loraplex.engine.serving.commands import (
+    Add,
+    CancelRequest,
+    Command,
+    EndAll,
+    GatewayIdentity,
+    Inbox,
+    Reconcile,
+)
+from loraplex.engine.serving.interface import Engine
+from loraplex.engine.serving.progress import Progress
+
+log = logging.getLogger(__name__)
+
+IDLE_SECONDS = 0.5
+"""The longest the thread sleeps without looking whether it should end."""
+
+FAILED_STEPS_LIMIT = 3
+"""Steps that may fail in a row before the engine counts as broken and the process ends."""
+
+Send = Callable[[GatewayIdentity, StepOutputs], None]
+
+
+class EngineBroken(Exception):
+    """The engine fails every step: only a new process can help."""
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A request of this worker: who waits for it, and how much it was told of."""
+
+    gateway: GatewayIdentity
+    output_tokens: int = 0
+
+
+class EngineLoop:
+    """Owns the engine and knows which gateway waits for which request. One thread only."""
+
+    def __init__(
+        self, engine: Engine, inbox: Inbox, progress: Progress, send: Send, incarnation: str
+    ) -> None:
+        self._engine = engine
+        self._inbox = inbox
+        self._progress = progress
+        self._send = send
+        self._incarnation = incarnation
+        self._requests: dict[str, InFlight] = {}
+        self._outputs: defaultdict[GatewayIdentity, list[RequestOutput]] = defaultdict(list)
+        self._failed_steps = 0
+
+    def run_once(self) -> None:
+        """Wait a moment for work and do it. Raises EngineBroken when steps keep failing."""
+        has_work = self._engine.wait_for_work(IDLE_SECONDS)
+        self._progress.begin()
+        commands = self._inbox.take()
+        if not has_work and not commands:
+            self._progress.rest()
+            return
+        for command in commands:
+            self._obey(command)
+        self._step()
+        self._flush()
+        self._progress.finish(self._engine.load(), len(self._requests))
+
+    def _step(self) -> None:
+        try:
+            outputs = self._engine.step()
+        except Exception as error:
+            self._failed_steps += 1
+            log.exception("a step failed; its requests end")
+            self._end_all(EngineFailure(f"A step of the engine failed: {type(error).__name__}."))
+            if self._failed_steps >= FAILED_STEPS_LIMIT:
+                self._flush()
+                raise EngineBroken(f"{self._failed_steps} steps failed in a row") from error
+            return
+        if outputs:
+            self._failed_steps = 0
+        for output in outputs:
+            self._deliver(output)
+
+    def _deliver(self, output: RequestOutput) -> None:
+        request = self._requests.get(output.request_id)
+        if request is None:  # it has ended already, for a reason of our own
+            return
+        request.output_tokens = output.output_tokens
+        if output.finish_reason is not None:
+            del self._requests[output.request_id]
+        self._outputs[request.gateway].append(output)
+
+    def _obey(self, command: Command) -> None:
+        match command:
+            case Add(gateway, request):
+                self._add(gateway, request)
+            case CancelRequest(gateway, request_id):
+                if self._is_of(gateway, request_id):
+                    self._engine.cancel(request_id)
+            case Reconcile(gateway, request_ids):
+                self._reconcile(gateway, request_ids)
+            case EndAll():
+                self._end_all(WorkerLost("The worker is shutting down."))
+
+    def _is_of(self, gateway: GatewayIdentity, request_id: str) -> bool:
+        request = self._requests.get(request_id)
+        return request is not None and request.gateway == gateway
+
+    def _add(self, gateway: GatewayIdentity, request: GenerationRequest) -> None:
+        request_id = request.request_id
+        if request_id in self._requests:
+            # A failure would carry the same name and so end the first one at its gateway.
+            log.warning("request %s was sent twice; the second is dropped", request_id)
+            return
+        self._requests[request_id] = InFlight(gateway)
+        try:
+            self._engine.add(request)
+        except DomainError as error:
+            self._fail(request_id, error)
+        except Exception as error:
+            log.exception("request %s could not be added", request_id)
+            self._engine.cancel(request_id)
+            message = f"The engine could not take the request: {type(error).__name__}."
+            self._fail(request_id, EngineFailure(message))
+
+    def _reconcile(self, gateway: GatewayIdentity, wanted: frozenset[str]) -> None:
+        for request_id, request in self._requests.items():
+            if request.gateway == gateway and request_id not in wanted:
+                self._engine.cancel(request_id)
+        for request_id in wanted - self._requests.keys():
+            error = WorkerLost("The worker does not know the request any more.")
+            self._outputs[gateway].append(_failed(request_id, 0, error))
+
+    def _end_all(self, error: DomainError) -> None:
+        for request_id in list(self._requests):
+            self._engine.cancel(request_id)
+            self._fail(request_id, error)
+
+    def _fail(self, request_id: str, error: DomainError) -> None:
+        request = self._requests.pop(request_id)
+        self._outputs[request.gateway].append(_failed(request_id, request.output_tokens, error))
+
+    def _flush(self) -> None:
+        for gateway, outputs in self._outputs.items():
+            self._send(gateway, StepOutputs(self._incarnation, self._progress.step, outputs))
+        self._outputs.clear()
+
+
+def _failed(request_id: str, output_tokens: int, error: DomainError) -> RequestOutput:
+    return RequestOutput(
+        request_id=request_id,
+        token_ids=[],
+        output_tokens=output_tokens,
+        finish_reason=FinishReason.ERROR,
+        failure=RequestFailure.of(error),
+    )

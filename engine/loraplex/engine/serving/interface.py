@@ -1,0 +1,32 @@
+"""What serving needs of an engine, so that it never imports torch."""
+
+from typing import Protocol
+
+from loraplex.engine.protocol.messages import (
+    GenerationRequest,
+    RequestOutput,
+    WorkerLimits,
+    WorkerLoad,
+)
+
+
+class Engine(Protocol):
+    """EngineCore as its one thread drives it; only `wake` may be called from another."""
+
+    def add(self, request: GenerationRequest) -> None:
+        """Raises a DomainError when the request can never run."""
+        ...
+
+    def cancel(self, request_id: str) -> None: ...
+
+    def step(self) -> list[RequestOutput]: ...
+
+    def wait_for_work(self, timeout_seconds: float) -> bool:
+        """Blocks until a step would do something, or somebody called `wake`."""
+        ...
+
+    def wake(self) -> None: ...
+
+    def load(self) -> WorkerLoad: ...
+
+    def limits(self) -> WorkerLimits: ...

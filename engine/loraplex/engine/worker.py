@@ -1,0 +1,93 @@
+"""The worker process: one engine, one base model, one replica.
+
+Everything it needs comes by the environment (`serving.environment`); it ends when told by SIGTERM,
+with status 0, or when one of its threads fails, with status 1, and whoever launched it starts it
+anew as another incarnation.
+"""
+
+import logging
+import os
+import signal
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from loraplex.engine.adapter_source import AdapterSource
+
+from loraplex.engine.protocol.config import EngineConfig
+from loraplex.engine.protocol.describe import load_or_describe
+from loraplex.engine.serving.environment import WorkerEnvironment
+from loraplex.engine.serving.identity import WorkerIdentity
+from loraplex.engine.serving.registration import Controller
+from loraplex.engine.serving.server import WorkerServer
+
+log = logging.getLogger(__name__)
+
+ADAPTER_SOURCES = "loraplex.adapter_sources"
+
+
+def main() -> int:
+    """Run a worker until SIGTERM or SIGINT; returns the process's exit status."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    environment = WorkerEnvironment.read(os.environ)
+    server = load_server(environment)
+    # Only now: while the model loads, the signals' default action ends the process at once.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.ended.put(None))
+    controller = Controller(environment.controller_url, environment.token, server.registration)
+    server.start(controller)
+    failure = server.ended.get()
+    status = 0 if failure is None else 1
+    if not server.stop():
+        log.warning("a step is still running; the process ends without it")
+        logging.shutdown()
+        os._exit(status)
+    return status
+
+
+def load_server(environment: WorkerEnvironment) -> WorkerServer:
+    """Load the model and bind the sockets; takes seconds."""
+    from loraplex.engine.core import EngineCore
+
+    config = environment.config
+    set_threads(config)
+    cache_dir = Path(config.adapter_cache_dir)
+    table = load_or_describe(Path(config.model_dir), config.base_name, cache_dir)
+    engine = EngineCore(config, table, load_adapter_source(config))
+    identity = WorkerIdentity(
+        worker_id=environment.worker_id,
+        pool=environment.pool,
+        role=environment.role,
+        base_name=table.base_name,
+        base_digest=table.base_digest,
+    )
+    log.info("worker %s serves %s", identity.worker_id, table.base_name)
+    return WorkerServer(
+        engine,
+        identity,
+        gateway_public_key=environment.gateway_public_key,
+        host=environment.host,
+    )
+
+
+def set_threads(config: EngineConfig) -> None:
+    """Give torch the threads the launcher has chosen; without a choice OMP_NUM_THREADS counts."""
+    import torch
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+
+
+def load_adapter_source(config: EngineConfig) -> AdapterSource:
+    """The installed adapter source: the engine names what it needs and imports no other part."""
+    (plugin,) = entry_points(group=ADAPTER_SOURCES, name="default")
+    source: AdapterSource = plugin.load()(
+        cache_dir=Path(config.adapter_cache_dir), budget_bytes=config.adapter_cache_bytes
+    )
+    return source
+
+
+if __name__ == "__main__":
+    sys.exit(main())

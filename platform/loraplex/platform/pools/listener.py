@@ -1,0 +1,99 @@
+"""The internal HTTP listener, where workers register. Never on the public port."""
+
+import hmac
+from http import HTTPStatus
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import SQLAlchemyError
+
+from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.platform.database.sessions import Database
+from loraplex.platform.pools.errors import InvalidRegistration, WrongWorkerToken
+from loraplex.platform.pools.service import LEASE, WorkerRegistry, parse_registration
+from loraplex.platform.secrets import SecretKeys
+
+TOKEN_PURPOSE = "worker-registration"  # noqa: S105
+STATUS = {
+    Kind.INVALID: HTTPStatus.BAD_REQUEST,
+    Kind.UNAUTHENTICATED: HTTPStatus.UNAUTHORIZED,
+    Kind.NOT_FOUND: HTTPStatus.NOT_FOUND,
+    Kind.CONFLICT: HTTPStatus.CONFLICT,
+}
+
+
+class IncarnationBody(msgspec.Struct, frozen=True):
+    incarnation: str
+
+
+def worker_token(secrets: SecretKeys) -> str:
+    """The bearer token that workers are launched with."""
+    return secrets.derive(TOKEN_PURPOSE).hex()
+
+
+def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
+    """The application; `database` is of role `system`."""
+    app = FastAPI(title="Loraplex internal", docs_url=None, redoc_url=None, openapi_url=None)
+    authorization = f"Bearer {worker_token(secrets)}".encode()
+
+    def authenticate(request: Request) -> None:
+        given = request.headers.get("authorization", "").encode()
+        if not hmac.compare_digest(given, authorization):
+            raise WrongWorkerToken("The internal listener is for this platform's workers.")
+
+    @app.post("/internal/workers")
+    async def register(request: Request) -> Response:
+        authenticate(request)
+        registration = parse_registration(await request.body())
+        async with database.unit_of_work() as session:
+            await WorkerRegistry(session).register(registration)
+        return lease_granted()
+
+    @app.put("/internal/workers/{worker_id}/lease")
+    async def renew(worker_id: str, request: Request) -> Response:
+        authenticate(request)
+        incarnation = parse_incarnation(await request.body())
+        async with database.unit_of_work() as session:
+            await WorkerRegistry(session).renew(worker_id, incarnation)
+        return lease_granted()
+
+    @app.delete("/internal/workers/{worker_id}")
+    async def deregister(worker_id: str, incarnation: str, request: Request) -> Response:
+        authenticate(request)
+        async with database.unit_of_work() as session:
+            await WorkerRegistry(session).deregister(worker_id, incarnation)
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    @app.get("/healthz")
+    async def health() -> Response:
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    app.add_exception_handler(DomainError, refuse)
+    for error in (SQLAlchemyError, OSError):
+        app.add_exception_handler(error, database_is_away)
+    return app
+
+
+def lease_granted() -> Response:
+    return JSONResponse({"lease_seconds": LEASE.total_seconds()})
+
+
+def parse_incarnation(body: bytes) -> str:
+    """Raises InvalidRegistration."""
+    try:
+        return msgspec.json.decode(body, type=IncarnationBody).incarnation
+    except msgspec.DecodeError as error:
+        raise InvalidRegistration(f"The body cannot be read: {error}") from error
+
+
+async def refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, DomainError), "this handler is for domain errors only"
+    body = {"code": error.code, "message": error.message}
+    return JSONResponse(body, STATUS.get(error.kind, HTTPStatus.INTERNAL_SERVER_ERROR))
+
+
+async def database_is_away(_: Request, error: Exception) -> Response:
+    """Workers try again until Postgres is back."""
+    body = {"code": "database_unavailable", "message": type(error).__name__}
+    return JSONResponse(body, HTTPStatus.SERVICE_UNAVAILABLE)
