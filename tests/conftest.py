@@ -18,6 +18,8 @@ from loraplex.platform.embedded.processes import running
 from loraplex.platform.embedded.valkey import Valkey
 from loraplex.platform.settings import Settings
 
+pytest_plugins = ["tests.base_model"]
+
 
 @pytest.fixture(scope="session")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:

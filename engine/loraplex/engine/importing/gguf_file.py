@@ -64,7 +64,7 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 def _read(mapped: npt.NDArray[np.uint8]) -> GgufFile:
-    cursor = _Cursor(memoryview(mapped))
+    cursor = _Cursor(mapped.data)
     if bytes(cursor.take(4)) != MAGIC:
         _broken("it does not begin with GGUF")
     version = cursor.scalar(4)

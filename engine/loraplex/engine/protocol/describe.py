@@ -9,25 +9,15 @@ from typing import Any, Final
 import msgspec
 
 from loraplex.engine.protocol.errors import UnsupportedModel
-from loraplex.engine.protocol.model_config import (
-    ModelConfig,
-    read_json,
-    read_model_config,
-    refuse,
-)
-from loraplex.engine.protocol.model_files import (
-    SERVED_DTYPES,
-    StoredTensor,
-    digest_of_model,
-    model_files,
-    stored_tensors,
-)
-from loraplex.engine.protocol.module_table import LinearModule, ModuleTable
+from loraplex.engine.protocol.model_config import read_json, read_model_config, refuse
+from loraplex.engine.protocol.model_files import digest_of_model, model_files, stored_tensors
+from loraplex.engine.protocol.model_tensors import check_tensors, linears
+from loraplex.engine.protocol.module_table import ModuleTable
 
 MODULE_TABLE_FILE: Final = "loraplex.json"
 
-_IGNORED_TENSORS: Final = re.compile(r"rotary_emb\.inv_freq$")
-"""Older files store this constant, which is computed from the config."""
+_BASE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""What callers may write as `model`; what separates adapters, versions, digests is not in it."""
 
 
 class _DescribedFiles(msgspec.Struct, frozen=True):
@@ -42,7 +32,7 @@ def locate_model(model: str, models_dir: Path) -> Path:
 
     Raises UnsupportedModel naming what was looked for.
     """
-    candidates = [models_dir / model] if Path(model).name == model else []
+    candidates = [models_dir / model] if _BASE_NAME.fullmatch(model) else []
     candidates.append(Path(model).expanduser())
     for candidate in candidates:
         if candidate.is_dir():
@@ -63,9 +53,15 @@ def describe_model(model_dir: Path, base_name: str) -> ModuleTable:
     Raises UnsupportedModel naming field, rule and value: an unknown architecture, a missing
     tokenizer, weights that are not safetensors, tensors that are missing or left over.
     """
+    if not _BASE_NAME.fullmatch(base_name):
+        refuse(
+            f"{base_name!r} cannot be a model's name: letters, digits, '.', '_' and '-' can.",
+            "model",
+            _BASE_NAME.pattern,
+            base_name,
+        )
     config = read_model_config(model_dir)
-    model_files(model_dir)
-    _check_tensors(_expected_shapes(config), stored_tensors(model_dir), config)
+    check_tensors(config, stored_tensors(model_dir))
     return ModuleTable(
         base_name=base_name,
         base_digest=digest_of_model(model_dir),
@@ -75,7 +71,7 @@ def describe_model(model_dir: Path, base_name: str) -> ModuleTable:
         vocabulary_size=config.vocabulary_size,
         max_model_tokens=config.max_model_tokens,
         eos_token_ids=_eos_token_ids(model_dir),
-        modules=tuple(_linears(config)),
+        modules=tuple(linears(config)),
     )
 
 
@@ -119,95 +115,6 @@ def _keep(described: _DescribedFiles, places: tuple[Path, ...]) -> None:
         except OSError:
             continue
         return
-
-
-def _linears(config: ModelConfig) -> list[LinearModule]:
-    hidden, wide = config.hidden_size, config.intermediate_size
-    q_size, kv_size = (heads * config.head_size for heads in _heads(config))
-    shapes = {
-        "self_attn.q_proj": (hidden, q_size),
-        "self_attn.k_proj": (hidden, kv_size),
-        "self_attn.v_proj": (hidden, kv_size),
-        "self_attn.o_proj": (q_size, hidden),
-        "mlp.gate_proj": (hidden, wide),
-        "mlp.up_proj": (hidden, wide),
-        "mlp.down_proj": (wide, hidden),
-    }
-    return [
-        LinearModule(
-            path=f"model.layers.{layer}.{path}",
-            layer=layer,
-            linear=path.rpartition(".")[2],
-            in_features=in_features,
-            out_features=out_features,
-        )
-        for layer in range(config.layers)
-        for path, (in_features, out_features) in shapes.items()
-    ]
-
-
-def _heads(config: ModelConfig) -> tuple[int, int]:
-    return config.attention_heads, config.kv_heads
-
-
-def _expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    hidden = (config.hidden_size,)
-    embeddings = (config.vocabulary_size, config.hidden_size)
-    shapes: dict[str, tuple[int, ...]] = {
-        "model.embed_tokens.weight": embeddings,
-        "model.norm.weight": hidden,
-    }
-    if not config.has_tied_embeddings:
-        shapes["lm_head.weight"] = embeddings
-    for module in _linears(config):
-        shapes[f"{module.path}.weight"] = (module.out_features, module.in_features)
-        if _has_bias(module.linear, config):
-            shapes[f"{module.path}.bias"] = (module.out_features,)
-    norms = {"input_layernorm": hidden, "post_attention_layernorm": hidden}
-    if config.has_qk_norm:
-        norms |= {"self_attn.q_norm": (config.head_size,), "self_attn.k_norm": (config.head_size,)}
-    for layer in range(config.layers):
-        shapes |= {f"model.layers.{layer}.{norm}.weight": shape for norm, shape in norms.items()}
-    return shapes
-
-
-def _has_bias(linear: str, config: ModelConfig) -> bool:
-    if linear in {"q_proj", "k_proj", "v_proj"}:
-        return config.has_qkv_bias
-    return config.has_output_bias if linear == "o_proj" else config.has_mlp_bias
-
-
-def _check_tensors(
-    expected: dict[str, tuple[int, ...]], found: dict[str, StoredTensor], config: ModelConfig
-) -> None:
-    for name, shape in expected.items():
-        if name not in found:
-            refuse(f"The weights lack {name}.", name, f"shape {list(shape)}", "missing")
-        if found[name].shape != shape:
-            shown = str(list(found[name].shape))
-            refuse(
-                f"{name} has the shape {shown}, but config.json implies {list(shape)}.",
-                name,
-                f"shape {list(shape)}",
-                shown,
-            )
-        if found[name].dtype not in SERVED_DTYPES:
-            refuse(
-                f"{name} is stored as {found[name].dtype}; served are {', '.join(SERVED_DTYPES)}.",
-                name,
-                f"one of {', '.join(SERVED_DTYPES)}",
-                found[name].dtype,
-            )
-    may_be_there = {"lm_head.weight"} if config.has_tied_embeddings else set()
-    for name in found.keys() - expected.keys() - may_be_there:
-        # Serving without a tensor that the file has would serve another model than the file's.
-        if not _IGNORED_TENSORS.search(name):
-            refuse(
-                f"The weights hold {name}, which {config.architecture} does not use.",
-                name,
-                f"a tensor of {config.architecture}",
-                str(list(found[name].shape)),
-            )
 
 
 def _eos_token_ids(model_dir: Path) -> tuple[int, ...]:

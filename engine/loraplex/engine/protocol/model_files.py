@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from loraplex.engine.protocol.identity import Digest, digest_of_file, digest_of_manifest
 from loraplex.engine.protocol.model_config import read_json, refuse
@@ -11,9 +11,8 @@ from loraplex.engine.protocol.model_config import read_json, refuse
 WEIGHTS_FILE: Final = "model.safetensors"
 WEIGHTS_INDEX_FILE: Final = "model.safetensors.index.json"
 TOKENIZER_FILE: Final = "tokenizer.json"
-SERVED_DTYPES: Final = ("F32", "F16", "BF16")
 
-_TEXT_FILES: Final = (
+TEXT_FILES: Final = (
     "config.json",
     "generation_config.json",
     TOKENIZER_FILE,
@@ -22,6 +21,8 @@ _TEXT_FILES: Final = (
     "chat_template.jinja",
     WEIGHTS_INDEX_FILE,
 )
+"""What makes a model beside its weights; whatever else a directory holds is not read."""
+
 _MAX_HEADER_BYTES: Final = 100_000_000
 """The safetensors format's own limit."""
 
@@ -45,7 +46,7 @@ def model_files(model_dir: Path) -> list[Path]:
             "present",
             "missing",
         )
-    names = {name for name in _TEXT_FILES if (model_dir / name).is_file()}
+    names = {name for name in TEXT_FILES if (model_dir / name).is_file()}
     names |= {path.name for path in _weights_files(model_dir)}
     return [model_dir / name for name in sorted(names)]
 
@@ -77,8 +78,12 @@ def _weights_files(model_dir: Path) -> list[Path]:
     if single.is_file():
         return [single]
     index = model_dir / WEIGHTS_INDEX_FILE
-    if index.is_file():
-        return _shards(index)
+    if not index.is_file():
+        _refuse_without_weights(model_dir)
+    return _shards(index)
+
+
+def _refuse_without_weights(model_dir: Path) -> NoReturn:
     pickles = [path.name for path in sorted(model_dir.glob("*")) if _is_pickle(path)]
     if pickles:
         refuse(
