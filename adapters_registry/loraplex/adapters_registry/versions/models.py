@@ -54,9 +54,7 @@ class AdapterVersion(Base, Created):
         UniqueConstraint("tenant_id", "id"),
         UniqueConstraint("tenant_id", "adapter_id", "number"),
         UniqueConstraint("tenant_id", "adapter_id", "digest"),
-        ForeignKeyConstraint(
-            ["tenant_id", "adapter_id"], ["adapters.tenant_id", "adapters.id"]
-        ),
+        ForeignKeyConstraint(["tenant_id", "adapter_id"], ["adapters.tenant_id", "adapters.id"]),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)

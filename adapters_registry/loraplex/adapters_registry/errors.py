@@ -1,0 +1,128 @@
+"""Refusals of the registry."""
+
+from loraplex.engine.protocol.errors import DomainError, Kind
+
+NAME_RULE = (
+    "1 to 96 letters, digits, '.', '_' and '-', beginning with a letter or digit, "
+    "and not the name of a base model"
+)
+
+
+class InvalidAdapterName(DomainError):
+    """The name could be mistaken for something else in `<tenant>/<adapter>:vN`."""
+
+    kind, code = Kind.INVALID, "invalid_adapter_name"
+
+    def __init__(self, name: str) -> None:
+        shown = name[:96]
+        super().__init__(
+            f"{shown!r} is no adapter name: {NAME_RULE}.", field="name", rule=NAME_RULE, value=shown
+        )
+
+
+class AdapterNotFound(DomainError):
+    """The tenant has no adapter of this name."""
+
+    kind, code = Kind.NOT_FOUND, "adapter_not_found"
+
+    def __init__(self, name: str) -> None:
+        shown = name[:96]
+        super().__init__(f"There is no adapter named {shown!r}.", field="name", value=shown)
+
+
+class VersionNotFound(DomainError):
+    """The adapter has no version of this number."""
+
+    kind, code = Kind.NOT_FOUND, "version_not_found"
+
+    def __init__(self, name: str, number: int) -> None:
+        super().__init__(
+            f"The adapter {name!r} has no version {number}.", field="version", value=number
+        )
+
+
+class ModelNotFound(DomainError):
+    """No model that this tenant may call has this name; another tenant's looks the same."""
+
+    kind, code = Kind.NOT_FOUND, "model_not_found"
+
+    def __init__(self, model: str, why: str = "") -> None:
+        shown = model[:256]
+        super().__init__(
+            f"The model {shown!r} does not exist or is not yours to call.{why}",
+            field="model",
+            rule="a model that GET /v1/models lists",
+            value=shown,
+        )
+
+
+class BaseModelUnknown(DomainError):
+    """The base model is not registered (yet): the platform is still starting."""
+
+    kind, code = Kind.OVERLOADED, "base_model_unknown"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The base model {name!r} is not registered yet; try again in a moment.",
+            field="base",
+            value=name,
+            retry_after_seconds=2,
+        )
+
+
+class OtherBase(DomainError):
+    """The adapter's earlier versions are for another base; a name stays with one."""
+
+    kind, code = Kind.CONFLICT, "adapter_of_other_base"
+
+    def __init__(self, name: str, base_name: str) -> None:
+        super().__init__(
+            f"The adapter {name!r} belongs to another base model than {base_name!r}; "
+            "upload under another name.",
+            field="name",
+            rule="one base model for all versions",
+            value=name,
+        )
+
+
+class UploadTooLarge(DomainError):
+    """A file is larger than an upload may be."""
+
+    kind, code = Kind.TOO_LARGE, "upload_too_large"
+
+    def __init__(self, field: str, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(
+            f"{field} has {size_bytes} bytes; at most {limit_bytes} are accepted.",
+            field=field,
+            rule=f"at most {limit_bytes} bytes",
+            value=size_bytes,
+        )
+
+
+class EmptyUpload(DomainError):
+    """A file of the upload has no bytes."""
+
+    kind, code = Kind.INVALID, "empty_upload"
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f"{field} is empty.", field=field, rule="at least 1 byte", value=0)
+
+
+class StoreUnavailable(DomainError):
+    """The object store gave no proper answer."""
+
+    kind, code = Kind.OVERLOADED, "store_unavailable"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The object store did not answer properly ({reason}).", retry_after_seconds=2
+        )
+
+
+class BlobMissing(DomainError):
+    """The object store does not have bytes that a row speaks of."""
+
+    kind, code = Kind.OVERLOADED, "blob_missing"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"The object store has no {key}.", value=key)

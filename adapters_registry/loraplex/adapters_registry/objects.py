@@ -1,0 +1,133 @@
+"""Bytes in S3, under keys made of digests and the tenant's opaque namespace alone.
+
+Calls block: from an event loop, use asyncio.to_thread. The client may be shared by threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from loraplex.adapters_registry.errors import BlobMissing, StoreUnavailable
+from loraplex.engine.protocol.identity import Digest, TenantNamespace
+
+if TYPE_CHECKING:
+    from loraplex.platform.settings import Settings
+
+MISSING = frozenset({"404", "NoSuchKey", "NotFound", "NoSuchBucket"})
+CHUNK_BYTES = 1024 * 1024
+CONNECT_SECONDS = 5
+READ_SECONDS = 30
+
+
+def blob_key(namespace: TenantNamespace, digest: Digest) -> str:
+    """Where the bytes of this digest lie; two tenants' identical bytes lie apart."""
+    return f"tenants/{namespace}/blobs/{digest.removeprefix('sha256:')}"
+
+
+class ObjectStore:
+    """One bucket. Raises StoreUnavailable when the store cannot be reached or refuses."""
+
+    def __init__(self, client: Any, bucket: str) -> None:
+        self.client = client
+        self.bucket = bucket
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> ObjectStore:
+        """Connects to nothing yet. Without credentials in the settings boto3 looks for its own."""
+        import boto3
+        from botocore.config import Config
+
+        secret = settings.s3_secret_access_key
+        client = boto3.client(
+            "s3",
+            endpoint_url=settings.s3_endpoint,
+            region_name=settings.s3_region,
+            aws_access_key_id=settings.s3_access_key_id,
+            aws_secret_access_key=secret.get_secret_value() if secret else None,
+            config=Config(
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+                retries={"mode": "standard", "max_attempts": 4},
+                signature_version="s3v4",
+                s3={"addressing_style": "path"},
+                # Checksums of our own name every object; not every store knows S3's newer ones.
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+            ),
+        )
+        return cls(client, settings.s3_bucket)
+
+    def put(self, key: str, body: bytes | BinaryIO) -> None:
+        """Store the bytes under the key; putting the same again changes nothing."""
+        with translated(key):
+            self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    def read(self, key: str) -> bytes:
+        """All bytes of a small object. Raises BlobMissing."""
+        with translated(key):
+            data: bytes = self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+            return data
+
+    def download(self, key: str, path: Path) -> None:
+        """Write an object to a new file. Raises BlobMissing."""
+        with translated(key), path.open("xb") as file:
+            body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
+            for chunk in body.iter_chunks(CHUNK_BYTES):
+                file.write(chunk)
+
+    def size_bytes(self, key: str) -> int | None:
+        """The object's size; None when there is no such object."""
+        try:
+            with translated(key):
+                size: int = self.client.head_object(Bucket=self.bucket, Key=key)["ContentLength"]
+                return size
+        except BlobMissing:
+            return None
+
+    def exists(self, key: str) -> bool:
+        return self.size_bytes(key) is not None
+
+    def delete(self, key: str) -> None:
+        """Remove an object; one that is missing already does no harm."""
+        with translated(key):
+            self.client.delete_object(Bucket=self.bucket, Key=key)
+
+    def presign_get(self, key: str, seconds: int) -> str:
+        """A URL that reads this one object for so long, without credentials. Asks nobody."""
+        url: str = self.client.generate_presigned_url(
+            "get_object", Params={"Bucket": self.bucket, "Key": key}, ExpiresIn=seconds
+        )
+        return url
+
+    def ensure_bucket(self) -> None:
+        """Make the bucket when it is missing."""
+        try:
+            self.ping()
+        except BlobMissing:
+            with translated(self.bucket):
+                self.client.create_bucket(Bucket=self.bucket)
+
+    def ping(self) -> None:
+        """A signed call for the bucket. Raises BlobMissing when there is none."""
+        with translated(self.bucket):
+            self.client.head_bucket(Bucket=self.bucket)
+
+
+@contextmanager
+def translated(key: str) -> Iterator[None]:
+    """botocore's errors as ours."""
+    from botocore.exceptions import BotoCoreError, ClientError
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except ClientError as error:
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        if code in MISSING:
+            raise BlobMissing(key) from error
+        raise StoreUnavailable(code or "no reason given") from error
+    except (BotoCoreError, HTTPError) as error:
+        raise StoreUnavailable(type(error).__name__) from error

@@ -1,0 +1,177 @@
+"""Queries for bases, adapters and versions. What may be called is decided in one place here."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import Select, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
+
+from loraplex.adapters_registry.versions.models import (
+    Adapter,
+    AdapterVersion,
+    BaseModel,
+    VersionStatus,
+)
+from loraplex.engine.protocol.identity import Digest
+from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.tenancy.identity import TenantId
+
+
+class CallableVersion(NamedTuple):
+    adapter: Adapter
+    version: AdapterVersion
+    base: BaseModel
+
+
+class AdapterRow(NamedTuple):
+    adapter: Adapter
+    base_name: str
+    latest: AdapterVersion | None
+
+
+def callable_versions(tenant_id: TenantId) -> "Select[Adapter, AdapterVersion, BaseModel]":
+    """Every version this tenant may call: its own, ready, and made for the base as it is now."""
+    return (
+        select(Adapter, AdapterVersion, BaseModel)
+        .join(
+            AdapterVersion,
+            (AdapterVersion.adapter_id == Adapter.id)
+            & (AdapterVersion.tenant_id == Adapter.tenant_id),
+        )
+        .join(BaseModel, BaseModel.id == Adapter.base_model_id)
+        .where(
+            Adapter.tenant_id == tenant_id,
+            AdapterVersion.status == VersionStatus.READY,
+            AdapterVersion.base_digest == BaseModel.digest,
+        )
+        .options(defer(AdapterVersion.spec), defer(BaseModel.module_table))
+    )
+
+
+class VersionRepository:
+    """Rows by what identifies them; commits nothing."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self.session = session
+
+    async def bases(self) -> Sequence[BaseModel]:
+        statement = select(BaseModel).options(defer(BaseModel.module_table))
+        return (await self.session.scalars(statement.order_by(BaseModel.name))).all()
+
+    async def base_by_name(self, name: str) -> BaseModel | None:
+        return await self.session.scalar(select(BaseModel).where(BaseModel.name == name))
+
+    async def register_base(self, table: ModuleTable) -> None:
+        """Record a base model or what its files have become."""
+        values = {"digest": table.base_digest, "module_table": msgspec.to_builtins(table)}
+        await self.session.execute(
+            insert(BaseModel)
+            .values(name=table.base_name, **values)
+            .on_conflict_do_update(index_elements=[BaseModel.name], set_=values)
+        )
+
+    async def newest_callable(self, tenant_id: TenantId) -> list[CallableVersion]:
+        """The newest callable version of each of a tenant's adapters, by adapter name."""
+        statement = (
+            callable_versions(tenant_id)
+            .distinct(Adapter.name)
+            .order_by(Adapter.name, AdapterVersion.number.desc())
+        )
+        return [CallableVersion(*row) for row in await self.session.execute(statement)]
+
+    async def callable_version(
+        self, tenant_id: TenantId, name: str, number: int | None, digest: Digest | None
+    ) -> CallableVersion | None:
+        """The callable version that is meant; the newest when neither is given."""
+        statement = callable_versions(tenant_id).where(Adapter.name == name)
+        if number is not None:
+            statement = statement.where(AdapterVersion.number == number)
+        if digest is not None:
+            statement = statement.where(AdapterVersion.digest == digest)
+        newest_first = statement.order_by(AdapterVersion.number.desc()).limit(1)
+        row = (await self.session.execute(newest_first)).first()
+        return None if row is None else CallableVersion(*row)
+
+    async def spec(self, tenant_id: TenantId, version_id: UUID) -> dict[str, object]:
+        """The spec of a ready version."""
+        mine = (AdapterVersion.tenant_id == tenant_id) & (AdapterVersion.id == version_id)
+        spec = await self.session.scalar(select(AdapterVersion.spec).where(mine))
+        assert spec is not None, "a ready version has a spec"
+        return spec
+
+    async def adapters(self, tenant_id: TenantId, name: str | None = None) -> list[AdapterRow]:
+        """A tenant's adapters with their base's name and newest version of any status."""
+        newest = (
+            select(func.max(AdapterVersion.number))
+            .where(AdapterVersion.adapter_id == Adapter.id)
+            .correlate(Adapter)
+            .scalar_subquery()
+        )
+        statement = (
+            select(Adapter, BaseModel.name, AdapterVersion)
+            .join(BaseModel, BaseModel.id == Adapter.base_model_id)
+            .outerjoin(
+                AdapterVersion,
+                (AdapterVersion.tenant_id == Adapter.tenant_id)
+                & (AdapterVersion.adapter_id == Adapter.id)
+                & (AdapterVersion.number == newest),
+            )
+            .where(Adapter.tenant_id == tenant_id)
+            .options(defer(AdapterVersion.spec))
+            .order_by(Adapter.name)
+        )
+        if name is not None:
+            statement = statement.where(Adapter.name == name)
+        return [AdapterRow(*row) for row in await self.session.execute(statement)]
+
+    async def versions(
+        self, tenant_id: TenantId, name: str, number: int | None = None
+    ) -> Sequence[AdapterVersion]:
+        """An adapter's versions, newest first; only `number` when it is given."""
+        statement = (
+            select(AdapterVersion)
+            .join(Adapter, Adapter.id == AdapterVersion.adapter_id)
+            .where(
+                Adapter.tenant_id == tenant_id,
+                AdapterVersion.tenant_id == tenant_id,
+                Adapter.name == name,
+            )
+            .options(defer(AdapterVersion.spec))
+            .order_by(AdapterVersion.number.desc())
+        )
+        if number is not None:
+            statement = statement.where(AdapterVersion.number == number)
+        return (await self.session.scalars(statement)).all()
+
+    async def lock_adapter(self, tenant_id: TenantId, name: str, base: BaseModel) -> Adapter:
+        """The adapter, made when missing, held until this transaction ends.
+
+        Holding it makes numbering and the search for identical bytes safe from a second upload.
+        """
+        made = insert(Adapter).values(tenant_id=tenant_id, name=name, base_model_id=base.id)
+        await self.session.execute(
+            made.on_conflict_do_nothing(index_elements=[Adapter.tenant_id, Adapter.name])
+        )
+        mine = (Adapter.tenant_id == tenant_id) & (Adapter.name == name)
+        statement = select(Adapter).where(mine).with_for_update()
+        return (await self.session.scalars(statement)).one()
+
+    async def identical(self, adapter: Adapter, digest: Digest) -> AdapterVersion | None:
+        statement = select(AdapterVersion).where(
+            AdapterVersion.tenant_id == adapter.tenant_id,
+            AdapterVersion.adapter_id == adapter.id,
+            AdapterVersion.digest == digest,
+        )
+        return await self.session.scalar(statement.options(defer(AdapterVersion.spec)))
+
+    async def next_number(self, adapter: Adapter) -> int:
+        statement = select(func.coalesce(func.max(AdapterVersion.number), 0) + 1).where(
+            AdapterVersion.tenant_id == adapter.tenant_id,
+            AdapterVersion.adapter_id == adapter.id,
+        )
+        number: int = (await self.session.execute(statement)).scalar_one()
+        return number

@@ -1,0 +1,171 @@
+"""Finds the version a model name means, and lists exactly what can be called."""
+
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from uuid import UUID
+
+import msgspec
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from loraplex.adapters_registry.errors import AdapterNotFound, ModelNotFound, VersionNotFound
+from loraplex.adapters_registry.objects import blob_key
+from loraplex.adapters_registry.versions.models import BaseModel, VersionStatus
+from loraplex.adapters_registry.versions.names import (
+    ModelName,
+    canonical_name,
+    parse_model_name,
+)
+from loraplex.adapters_registry.versions.repository import VersionRepository
+from loraplex.adapters_registry.versions.views import (
+    AdapterView,
+    CallableModel,
+    ResolvedModel,
+    VersionView,
+)
+from loraplex.engine.protocol.adapter import AdapterSpec
+from loraplex.engine.protocol.identity import Digest
+from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.tenancy.principals import TenantPrincipal
+
+PLATFORM = "loraplex"
+MAX_KEPT_SPECS = 256
+
+
+async def register_base(session: AsyncSession, table: ModuleTable) -> None:
+    """Make a base model known, or take over what its files have become. Needs role `system`."""
+    await VersionRepository(session).register_base(table)
+
+
+class Catalogue:
+    """Names to versions, for one gateway. Holds nothing that another gateway would miss.
+
+    `base_names` are the bases this gateway serves; None stands for every registered one. What
+    lies outside them is neither listed nor callable.
+    """
+
+    def __init__(self, base_names: Collection[str] | None = None) -> None:
+        self.base_names = base_names
+        # A ready version's spec never changes; keyed by row, so tenants share nothing here.
+        self._specs: OrderedDict[UUID, AdapterSpec] = OrderedDict()
+
+    async def resolve(
+        self, session: AsyncSession, principal: TenantPrincipal, model: str
+    ) -> ResolvedModel:
+        """Pin a model name to a base or to one immutable version. Raises ModelNotFound."""
+        rows = VersionRepository(session)
+        for base in await self._bases(rows):
+            if base.name == model:
+                return ResolvedModel(base.name, Digest(base.digest), id=base.name)
+        name = parse_model_name(model)
+        if name is None or name.tenant not in (None, principal.tenant_name):
+            raise ModelNotFound(model)
+        row = await rows.callable_version(
+            principal.tenant_id, name.adapter, name.number, name.digest
+        )
+        if row is None or not self._serves(row.base):
+            raise ModelNotFound(model, await self._why_not(rows, principal, name))
+        adapter, version, base = row
+        return ResolvedModel(
+            base_name=base.name,
+            base_digest=Digest(base.digest),
+            id=canonical_name(principal.tenant_name, adapter.name),
+            adapter_name=adapter.name,
+            version=version.number,
+            spec=await self._spec(rows, principal, version.id),
+            weights_key=blob_key(principal.namespace, Digest(version.weights_digest)),
+        )
+
+    async def callable_models(
+        self, session: AsyncSession, principal: TenantPrincipal
+    ) -> list[CallableModel]:
+        """Every base and adapter that `resolve` finds for this tenant, under canonical names."""
+        rows = VersionRepository(session)
+        bases = [
+            CallableModel(base.name, int(base.created_at.timestamp()), PLATFORM, parent=None)
+            for base in await self._bases(rows)
+        ]
+        adapters = [
+            CallableModel(
+                id=canonical_name(principal.tenant_name, adapter.name),
+                created=int(version.created_at.timestamp()),
+                owned_by=principal.tenant_name,
+                parent=base.name,
+            )
+            for adapter, version, base in await rows.newest_callable(principal.tenant_id)
+            if self._serves(base)
+        ]
+        return bases + adapters
+
+    async def list_adapters(
+        self, session: AsyncSession, principal: TenantPrincipal
+    ) -> list[AdapterView]:
+        """A tenant's adapters by name, those without a ready version too."""
+        found = await VersionRepository(session).adapters(principal.tenant_id)
+        return [AdapterView.of(*row, principal.tenant_name) for row in found]
+
+    async def get_adapter(
+        self, session: AsyncSession, principal: TenantPrincipal, name: str
+    ) -> AdapterView:
+        """One adapter; raises AdapterNotFound."""
+        found = await VersionRepository(session).adapters(principal.tenant_id, name)
+        if not found:
+            raise AdapterNotFound(name)
+        return AdapterView.of(*found[0], principal.tenant_name)
+
+    async def list_versions(
+        self, session: AsyncSession, principal: TenantPrincipal, name: str
+    ) -> list[VersionView]:
+        """An adapter's versions, newest first; raises AdapterNotFound."""
+        rows = VersionRepository(session)
+        found = await rows.versions(principal.tenant_id, name)
+        if not found and not await rows.adapters(principal.tenant_id, name):
+            raise AdapterNotFound(name)
+        return [VersionView.of(row, principal.tenant_name, name) for row in found]
+
+    async def get_version(
+        self, session: AsyncSession, principal: TenantPrincipal, name: str, number: int
+    ) -> VersionView:
+        """One version; raises AdapterNotFound and VersionNotFound."""
+        rows = VersionRepository(session)
+        found = await rows.versions(principal.tenant_id, name, number)
+        if found:
+            return VersionView.of(found[0], principal.tenant_name, name)
+        if await rows.adapters(principal.tenant_id, name):
+            raise VersionNotFound(name, number)
+        raise AdapterNotFound(name)
+
+    async def _bases(self, rows: VersionRepository) -> Sequence[BaseModel]:
+        return [base for base in await rows.bases() if self._serves(base)]
+
+    def _serves(self, base: BaseModel) -> bool:
+        return self.base_names is None or base.name in self.base_names
+
+    async def _spec(
+        self, rows: VersionRepository, principal: TenantPrincipal, version_id: UUID
+    ) -> AdapterSpec:
+        spec = self._specs.get(version_id)
+        if spec is None:
+            stored = await rows.spec(principal.tenant_id, version_id)
+            spec = msgspec.convert(stored, AdapterSpec)
+            self._specs[version_id] = spec
+        self._specs.move_to_end(version_id)
+        while len(self._specs) > MAX_KEPT_SPECS:
+            self._specs.popitem(last=False)
+        return spec
+
+    async def _why_not(
+        self, rows: VersionRepository, principal: TenantPrincipal, name: ModelName
+    ) -> str:
+        """A sentence for the owner, who may know what state the own versions are in."""
+        versions = await rows.versions(principal.tenant_id, name.adapter, name.number)
+        if name.digest is not None:
+            versions = [version for version in versions if version.digest == name.digest]
+        if not versions:
+            return ""
+        newest = versions[0]
+        status = VersionStatus(newest.status)
+        if status is VersionStatus.READY:
+            return f" Version {newest.number} was made for another base model; upload it again."
+        if status is VersionStatus.REJECTED:
+            return f" Version {newest.number} was rejected; its reasons say why."
+        return f" Version {newest.number} is still being checked; try again in a moment."
