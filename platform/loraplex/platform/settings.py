@@ -16,6 +16,21 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from loraplex.engine.protocol.errors import DomainError, Kind
+
+
+class MissingSetting(DomainError):
+    """A setting that this command cannot do without is not set."""
+
+    kind, code = Kind.INVALID, "missing_setting"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name} is not set, and no running `loraplex serve` on this data directory tells it.",
+            field=name,
+            rule="set",
+        )
+
 
 class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="LORAPLEX_", extra="ignore")
@@ -81,7 +96,11 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, RunningServices(settings_cls, init_settings, env_settings)
+        return (
+            init_settings,
+            env_settings,
+            RunningServices(settings_cls, init_settings, env_settings),
+        )
 
 
 class RunningServices(PydanticBaseSettingsSource):

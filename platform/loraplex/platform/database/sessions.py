@@ -41,6 +41,7 @@ class Database:
             max_overflow=pool_size,
             pool_timeout=CONNECT_SECONDS,
             pool_pre_ping=True,  # Postgres may have restarted since the connection was last used
+            hide_parameters=True,  # an error's text is logged, and may reach a person
             connect_args={"connect_timeout": CONNECT_SECONDS},
         )
         self._sessions = async_sessionmaker(

@@ -1,0 +1,104 @@
+"""Sends what the outbox holds to Celery: at least once, in order but for retries.
+
+A message is marked after it was published, in the transaction that locked it. A crash in between
+publishes it again; a broker that loses it is made good by the sweeper of whoever asked.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import psycopg
+from celery import Celery
+from kombu.exceptions import KombuError
+from redis.exceptions import RedisError
+from sqlalchemy import func, select, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from structlog import get_logger
+
+from loraplex.platform.database.outbox import OutboxMessage
+from loraplex.platform.database.sessions import CONNECT_SECONDS, Database
+from loraplex.platform.database.urls import libpq_url
+
+CHANNEL = "loraplex_outbox"
+BATCH_MESSAGES = 100
+POLL_SECONDS = 2.0
+"""How long a message may wait when its notification was missed."""
+RETRY_SECONDS = 0.5
+
+log = get_logger(__name__)
+
+
+async def run_relay(system: Database, jobs: Celery) -> None:
+    """Publish for ever, until cancelled; both Postgres and the broker may come and go meanwhile.
+
+    Any number of relays may run: each takes the messages that no other holds.
+    """
+    url = system.engine.url.render_as_string(hide_password=False)
+    wake = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_listen(libpq_url(url), wake))
+        group.create_task(_publish_whenever(system, jobs, wake))
+
+
+async def publish_batch(system: Database, jobs: Celery) -> int:
+    """Publish and mark the oldest unpublished messages; how many there were.
+
+    Raises what the database or the broker raise; what was published before that may be published
+    again.
+    """
+    async with system.unit_of_work() as session:
+        batch = (
+            await session.scalars(
+                select(OutboxMessage)
+                .where(OutboxMessage.published_at.is_(None))
+                .order_by(OutboxMessage.id)
+                .limit(BATCH_MESSAGES)
+                .with_for_update(skip_locked=True)
+            )
+        ).all()
+        if not batch:
+            return 0
+        await asyncio.to_thread(_send, jobs, batch)
+        published = OutboxMessage.id.in_([message.id for message in batch])
+        await session.execute(
+            update(OutboxMessage).where(published).values(published_at=func.now()),
+            execution_options={"synchronize_session": False},
+        )
+    return len(batch)
+
+
+def _send(jobs: Celery, batch: Sequence[OutboxMessage]) -> None:
+    for message in batch:
+        jobs.send_task(message.task, kwargs=message.arguments, task_id=f"outbox-{message.id}")
+
+
+async def _publish_whenever(system: Database, jobs: Celery, wake: asyncio.Event) -> None:
+    while True:
+        wake.clear()
+        try:
+            published = await publish_batch(system, jobs)
+        except (DBAPIError, PoolTimeout, KombuError, RedisError, OSError) as error:
+            log.warning("outbox_not_published", error=type(error).__name__)
+            await asyncio.sleep(RETRY_SECONDS)
+            continue
+        if published < BATCH_MESSAGES:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(wake.wait(), POLL_SECONDS)
+
+
+async def _listen(url: str, wake: asyncio.Event) -> None:
+    """Set `wake` at each notification, on a connection that does nothing else."""
+    while True:
+        try:
+            async with await psycopg.AsyncConnection.connect(
+                url, autocommit=True, connect_timeout=CONNECT_SECONDS
+            ) as connection:
+                await connection.execute(f"LISTEN {CHANNEL}")
+                wake.set()  # what was written while nobody listened
+                async for _ in connection.notifies():
+                    wake.set()
+        except psycopg.OperationalError as error:
+            log.warning("outbox_not_listened_to", error=type(error).__name__)
+        await asyncio.sleep(RETRY_SECONDS)

@@ -1,0 +1,174 @@
+"""The Celery application, and what a background job has at hand.
+
+A job is an async function registered with `@job`; modules of jobs are found through the
+entry-point group `loraplex.tasks`. Delivery is at least once and may be late: a job looks at the
+row, does the next step if the row's state allows, and compares-and-sets. Whatever must happen even
+when the broker loses everything has a sweeper in some module's BEAT_SCHEDULE.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from celery import Celery, Task, shared_task
+from celery.signals import import_modules, worker_process_init, worker_process_shutdown
+
+from loraplex.platform.database.sessions import Database
+from loraplex.platform.settings import MissingSetting, Settings
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
+TASK_MODULES_GROUP = "loraplex.tasks"
+OWN_MODULES = ("loraplex.platform.sweeps",)
+
+SOFT_LIMIT_SECONDS = 300
+HARD_LIMIT_SECONDS = 330
+VISIBILITY_SECONDS = 600
+"""When the broker gives an unacknowledged message to another worker: later than any job's end."""
+
+
+@dataclass(frozen=True)
+class JobContext:
+    """One child process's own event loop, and its connections on role `system`."""
+
+    settings: Settings
+    database: Database
+    runner: asyncio.Runner
+
+    @classmethod
+    def open(cls, settings: Settings) -> "JobContext":
+        """Raises MissingSetting without a database URL of role `system`."""
+        if settings.database_system_url is None:
+            raise MissingSetting("LORAPLEX_DATABASE_SYSTEM_URL")
+        url = settings.database_system_url.get_secret_value()
+        return cls(settings, Database(url, pool_size=2), asyncio.Runner())
+
+    def run(
+        self, function: Callable[P, Awaitable[Result]], *args: P.args, **kwargs: P.kwargs
+    ) -> Result:
+        """Run an async function to its end on this process's loop.
+
+        A time limit that strikes in the middle cancels it, so that nothing of it runs on in the
+        next job.
+        """
+        loop = self.runner.get_loop()
+        task = asyncio.ensure_future(function(*args, **kwargs), loop=loop)
+        try:
+            return loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    loop.run_until_complete(task)
+            raise
+
+    def close(self) -> None:
+        self.run(self.database.dispose)
+        self.runner.close()
+
+
+class Jobs(Celery):  # type: ignore[misc]  # Celery is untyped
+    """Celery, with the context of the worker's child process it runs in."""
+
+    context: JobContext | None = None
+
+
+def job(
+    name: str,
+) -> Callable[
+    [Callable[Concatenate[JobContext, P], Awaitable[None]]],
+    Callable[Concatenate[JobContext, P], Awaitable[None]],
+]:
+    """Register an async function as the Celery task `name`.
+
+    The function gets the JobContext first and the message's keyword arguments after it; it stays
+    an ordinary async function for whoever calls it directly.
+    """
+
+    def register(
+        body: Callable[Concatenate[JobContext, P], Awaitable[None]],
+    ) -> Callable[Concatenate[JobContext, P], Awaitable[None]]:
+        def run(task: Task, *args: P.args, **kwargs: P.kwargs) -> None:
+            context: JobContext | None = task.app.context
+            assert context is not None, "a worker's child opens its context before its first job"
+            context.run(body, context, *args, **kwargs)
+
+        shared_task(name=name, bind=True)(run)
+        return body
+
+    return register
+
+
+def make_celery(settings: Settings) -> Jobs:
+    """The Celery application: to send with, or to run as a worker with beat.
+
+    Modules of jobs are imported only by a worker or beat. Raises MissingSetting without a broker.
+    """
+    if settings.broker_url is None:
+        raise MissingSetting("LORAPLEX_BROKER_URL")
+    app = Jobs("loraplex", broker=settings.broker_url.get_secret_value(), set_as_current=False)
+    app.conf.update(_configuration(settings))
+    _connect(app, settings)
+    return app
+
+
+def _configuration(settings: Settings) -> Mapping[str, Any]:
+    return {
+        "accept_content": ["json"],
+        "task_serializer": "json",
+        "task_ignore_result": True,
+        "task_default_queue": "loraplex",
+        "task_acks_late": True,
+        "task_reject_on_worker_lost": True,
+        "task_soft_time_limit": SOFT_LIMIT_SECONDS,
+        "task_time_limit": HARD_LIMIT_SECONDS,
+        # The relay tries again by itself, so a publish that fails should fail soon.
+        "task_publish_retry": False,
+        "worker_prefetch_multiplier": 1,
+        "worker_cancel_long_running_tasks_on_connection_loss": True,
+        "worker_hijack_root_logger": False,
+        "broker_connection_retry_on_startup": True,
+        "broker_connection_max_retries": None,
+        "broker_connection_timeout": 5,
+        "broker_transport_options": {
+            "visibility_timeout": VISIBILITY_SECONDS,
+            "socket_connect_timeout": 5,
+            "socket_keepalive": True,
+            "health_check_interval": 10,
+        },
+        "beat_schedule_filename": str(settings.run_dir / "beat-schedule"),
+        "beat_max_loop_interval": 5,
+        "enable_utc": True,
+        "timezone": "UTC",
+    }
+
+
+def task_modules() -> list[str]:
+    """Modules of jobs: our own, and those that components register."""
+    return [*OWN_MODULES, *(entry.value for entry in entry_points(group=TASK_MODULES_GROUP))]
+
+
+def _connect(app: Jobs, settings: Settings) -> None:
+    """Have a worker load the jobs, and each of its children open and close a context."""
+
+    def load_jobs(**_: object) -> None:
+        for name in task_modules():
+            module = import_module(name)
+            app.conf.beat_schedule |= getattr(module, "BEAT_SCHEDULE", {})
+
+    def open_context(**_: object) -> None:
+        app.context = JobContext.open(settings)
+
+    def close_context(**_: object) -> None:
+        if app.context is not None:
+            app.context.close()
+            app.context = None
+
+    import_modules.connect(load_jobs, sender=app, weak=False)
+    worker_process_init.connect(open_context, weak=False)
+    worker_process_shutdown.connect(close_context, weak=False)

@@ -1,0 +1,100 @@
+"""Logs: one line an event, JSON for machines or plain for people, never a secret.
+
+Lines of libraries that log through `logging` come out in the same form. What a request binds with
+`bind_request` stands in each of its lines.
+"""
+
+import logging
+import logging.config
+import re
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+
+import structlog
+from structlog.types import Processor
+
+HIDDEN = "[hidden]"
+
+SECRET_FIELDS = re.compile(
+    # `token` only as the last word: `output_tokens` are a count.
+    r"(^|_|-)((authorization|cookie|password|secret|api_?key|hash)s?($|_|-)|token$)",
+    re.IGNORECASE,
+)
+SECRET_TEXT = re.compile(
+    r"(?P<key>\blpx(?:admin)?_)[0-9A-Za-z]+"
+    r"|(?P<bearer>\bBearer\s+)[^\s'\",]+"
+    r"|(?P<url>://[^:/\s@]*:)[^@\s/]+(?=@)"
+    r"|(?P<signature>X-Amz-(?:Signature|Credential)=)[^&\s]+",
+    re.IGNORECASE,
+)
+
+
+def configure_logging(*, json: bool | None = None, level: str = "INFO") -> None:
+    """Send every log line of this process to standard error.
+
+    `json` None means JSON unless a person looks on (standard error is a terminal).
+    """
+    as_json = not sys.stderr.isatty() if json is None else json
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    rendering: list[Processor] = [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.processors.format_exc_info,
+        hide_secrets,
+        _renderer(as_json),
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()], processors=rendering
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+
+
+@contextmanager
+def bind_request(request_id: str, **fields: str) -> Iterator[None]:
+    """Put the request's id, and whatever else names it, into every line logged inside."""
+    with structlog.contextvars.bound_contextvars(request_id=request_id, **fields):
+        yield
+
+
+def hide_secrets(
+    _: object, __: str, event: MutableMapping[str, object]
+) -> MutableMapping[str, object]:
+    """Hide fields that are secrets by their name, and secrets inside any text."""
+    for name, value in event.items():
+        event[name] = HIDDEN if SECRET_FIELDS.search(name) else _without_secrets(value)
+    return event
+
+
+def _without_secrets(value: object) -> object:
+    if isinstance(value, str):
+        return SECRET_TEXT.sub(lambda match: f"{match[match.lastgroup or 0]}{HIDDEN}", value)
+    if isinstance(value, Mapping):
+        return dict(hide_secrets(None, "", {str(key): item for key, item in value.items()}))
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_without_secrets(item) for item in value]
+    if isinstance(value, bool | int | float | None):
+        return value
+    return _without_secrets(str(value))
+
+
+def _renderer(as_json: bool) -> Processor:
+    if as_json:
+        return structlog.processors.JSONRenderer(sort_keys=False)
+    return structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
