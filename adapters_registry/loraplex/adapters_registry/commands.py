@@ -1,0 +1,140 @@
+"""The commands `loraplex adapter …` and `loraplex demo`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from loraplex.adapters_registry.client import Json, RegistryClient
+
+REJECTED = 1
+UNREACHABLE = 3
+PENDING = 4
+
+adapter = typer.Typer(
+    help="Upload adapters and see what became of them.", no_args_is_help=True, add_completion=False
+)
+
+ApiUrl = Annotated[str, typer.Option(envvar="LORAPLEX_API_URL", help="Where the platform answers.")]
+ApiKey = Annotated[
+    str,
+    typer.Option(envvar="LORAPLEX_API_KEY", help="A tenant's key.", show_default=False),
+]
+LOCAL = "http://127.0.0.1:8000"
+
+
+@adapter.command()
+def push(
+    folder: Annotated[Path, typer.Argument(help="What PEFT's save_pretrained wrote.")],
+    name: Annotated[str, typer.Option(help="The adapter's name; it is made when missing.")],
+    api_key: ApiKey,
+    api_url: ApiUrl = LOCAL,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for validation.")] = 120,
+) -> None:
+    """Upload a folder as a new version and wait until it is ready.
+
+    Exits with 0 when it is ready, 1 when it is rejected or refused, 3 when the platform cannot be
+    reached, 4 when validation takes longer than --timeout.
+    """
+    from loraplex.adapters_registry.client import adapter_files
+
+    with connected(api_url, api_key) as client:
+        config, weights = adapter_files(folder)
+        with bar() as progress, progress.open(weights, "rb", description=weights.name) as file:
+            sent = client.push(name, config.read_bytes(), file)
+        version = client.wait(name, sent["version"], timeout)
+    tell(version)
+    if version["status"] == "rejected":
+        raise typer.Exit(REJECTED)
+
+
+@adapter.command("list")
+def list_(api_key: ApiKey, api_url: ApiUrl = LOCAL) -> None:
+    """List your adapters."""
+    with connected(api_url, api_key) as client:
+        found = client.adapters()
+    table = Table("adapter", "newest", "status", "base", box=None)
+    for row in found:
+        latest = row["latest_version"]
+        newest, status = (f"v{latest['version']}", latest["status"]) if latest else ("-", "-")
+        table.add_row(row["name"], newest, status, row["base"])
+    Console().print(table if found else "No adapters yet: `loraplex adapter push` uploads one.")
+
+
+@adapter.command()
+def show(name: str, api_key: ApiKey, api_url: ApiUrl = LOCAL) -> None:
+    """Show an adapter's versions, newest first, and why any was rejected."""
+    with connected(api_url, api_key) as client:
+        versions = client.versions(name)
+    for version in versions:
+        tell(version)
+
+
+def demo() -> None:
+    """Make the demo's tenants, keys and adapters, and write credentials.json."""
+    from loraplex.adapters_registry.demo import run
+
+    run()
+
+
+@contextmanager
+def connected(api_url: str, api_key: str) -> Iterator[RegistryClient]:
+    """A client; what it raises becomes a message and an exit code."""
+    from loraplex.adapters_registry import client
+
+    codes: dict[type[Exception], int] = {
+        client.FolderUnusable: REJECTED,
+        client.ApiRefused: REJECTED,
+        client.ApiUnreachable: UNREACHABLE,
+        client.ValidationPending: PENDING,
+    }
+    try:
+        with client.RegistryClient(api_url, api_key) as opened:
+            yield opened
+    except tuple(codes) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(codes[type(error)]) from None
+
+
+def bar() -> Progress:
+    """A progress bar on standard error, silent where that is no terminal."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
+def tell(version: Json) -> None:
+    """One version in plain words."""
+    size = f"{version['size_bytes'] / 1e6:.1f} MB"
+    match version["status"]:
+        case "ready":
+            rank = version["max_rank"]
+            typer.echo(f"{version['model']} is ready (rank {rank}, {size}).")
+        case "rejected":
+            typer.echo(f"{version['model']} was rejected:")
+            for reason in version["reasons"]:
+                typer.echo(f"  - {reason['message']}")
+        case status:
+            typer.echo(f"{version['model']} is {status} ({size}).")
