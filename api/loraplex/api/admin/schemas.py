@@ -1,0 +1,53 @@
+"""The bodies of operators' routes on the wire."""
+
+from datetime import datetime
+from typing import Literal
+
+from loraplex.api.schemas import WireModel
+
+
+class WorkerLoad(WireModel):
+    running_requests: int
+    waiting_requests: int
+    free_pages: int
+    kv_pages: int
+    adapter_pages: int
+    resident_adapters: int
+    prompt_tokens: int
+    output_tokens: int
+    preemptions: int
+    adapter_loads: int
+
+
+class Worker(WireModel):
+    """A worker as this gateway sees it; `load` is from its last heartbeat."""
+
+    id: str
+    pool: str
+    role: str
+    base: str
+    state: Literal["live", "lost", "connecting"]
+    is_accepting: bool
+    incarnation: str
+    process_id: int
+    in_flight: int
+    pool_pages: int
+    page_bytes: int
+    load: WorkerLoad | None
+
+
+class WorkerList(WireModel):
+    data: list[Worker]
+
+
+class Tenant(WireModel):
+    id: str
+    name: str
+    state: str
+    max_concurrent_requests: int
+    created_at: datetime
+
+
+class TenantList(WireModel):
+    data: list[Tenant]
+    next_cursor: str | None

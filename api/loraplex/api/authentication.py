@@ -1,0 +1,89 @@
+"""Who asks: a bearer key, or the cookie a browser got for one. Nothing else makes a principal."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
+
+from loraplex.api.refusals import CrossSiteRequest, MissingKey, WrongRole
+from loraplex.api.services import ServicesDep
+from loraplex.platform.tenancy.service import OperatorPrincipal, Principal, TenantPrincipal
+
+SESSION_COOKIE = "lpx_session"
+CSRF_HEADER = "X-Loraplex-CSRF"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+bearer = HTTPBearer(auto_error=False, scheme_name="ApiKey", description="An API key.")
+cookie = APIKeyCookie(
+    name=SESSION_COOKIE,
+    auto_error=False,
+    scheme_name="Session",
+    description=f"A browser's session. Unsafe methods also need `{CSRF_HEADER}: 1`.",
+)
+
+
+async def signed_in(
+    request: Request,
+    services: ServicesDep,
+    key: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
+    token: Annotated[str | None, Depends(cookie)],
+) -> Principal:
+    """The caller; raises MissingKey, CrossSiteRequest or what the Authenticator raises."""
+    if key is not None:
+        return await services.authenticator.authenticate(key.credentials, client_address(request))
+    if token is None:
+        raise MissingKey
+    if request.method not in SAFE_METHODS:
+        refuse_cross_site(request)
+    return await services.authenticator.session(token)
+
+
+async def tenant(principal: Annotated[Principal, Depends(signed_in)]) -> TenantPrincipal:
+    if not isinstance(principal, TenantPrincipal):
+        raise WrongRole(
+            "This route is for tenants; the key is an operator's.",
+            field="Authorization",
+            rule="a tenant's key",
+        )
+    return principal
+
+
+async def operator(principal: Annotated[Principal, Depends(signed_in)]) -> OperatorPrincipal:
+    if not isinstance(principal, OperatorPrincipal):
+        raise WrongRole(
+            "This route is for operators; the key is a tenant's.",
+            field="Authorization",
+            rule="an operator's key",
+        )
+    return principal
+
+
+SignedInDep = Annotated[Principal, Depends(signed_in)]
+TenantDep = Annotated[TenantPrincipal, Depends(tenant)]
+OperatorDep = Annotated[OperatorPrincipal, Depends(operator)]
+
+
+def client_address(request: Request) -> str:
+    """The peer of the socket; what a header claims counts only behind a trusted proxy."""
+    return request.client.host if request.client else "local"
+
+
+def refuse_cross_site(request: Request) -> None:
+    """Raise unless the page that sent this is ours: our header, and an Origin that is our host."""
+    if request.headers.get(CSRF_HEADER) != "1":
+        raise CrossSiteRequest(
+            f"Requests with a session cookie need the header `{CSRF_HEADER}: 1`.",
+            field=CSRF_HEADER,
+            rule="1",
+        )
+    if not is_same_origin(request):
+        raise CrossSiteRequest(
+            "The request comes from another origin.", field="Origin", rule="the host asked"
+        )
+
+
+def is_same_origin(request: Request) -> bool:
+    """Whether the Origin names the host that was asked; the scheme may differ behind TLS."""
+    origin, host = request.headers.get("origin"), request.headers.get("host")
+    return bool(origin and host) and urlsplit(origin).netloc == host

@@ -1,0 +1,91 @@
+"""What /openapi.json says beyond what FastAPI finds in signatures: bodies we read ourselves, refusals."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from loraplex.api.openai.schemas import ChatBody, ChatChunk, CompletionBody, OpenAIError
+from loraplex.api.schemas import Problem
+from loraplex.api.tenant.schemas import SignIn
+
+REFERENCE = "#/components/schemas/{model}"
+READ_BY_ROUTES: tuple[type[BaseModel], ...] = (ChatBody, CompletionBody, SignIn)
+WRITTEN_BY_ROUTES: tuple[type[BaseModel], ...] = (ChatChunk, OpenAIError, Problem)
+
+PROBLEM: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "Refused.",
+        "content": {
+            "application/problem+json": {"schema": {"$ref": REFERENCE.format(model="Problem")}}
+        },
+    }
+}
+OPENAI_ERROR: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "Refused.",
+        "content": {
+            "application/json": {"schema": {"$ref": REFERENCE.format(model="OpenAIError")}}
+        },
+    }
+}
+
+
+def json_body(model: type[BaseModel]) -> dict[str, Any]:
+    """The `openapi_extra` of a route that reads its JSON body after it knows the caller."""
+    schema = {"$ref": REFERENCE.format(model=model.__name__)}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def form_body(*files: str) -> dict[str, Any]:
+    """The `openapi_extra` of a route that reads a multipart form of these files."""
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "string", "format": "binary"} for name in files},
+        "required": list(files),
+        "additionalProperties": False,
+    }
+    content = {"multipart/form-data": {"schema": schema}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def streamed(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that answers with events when the client asks for a stream."""
+    schema = {"$ref": REFERENCE.format(model=model.__name__)}
+    content = {"text/event-stream": {"schema": schema}}
+    return {200: {"description": "The answer, or a stream of its chunks.", "content": content}}
+
+
+def document(app: FastAPI) -> None:
+    """Make `app` describe itself whole."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _describe(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _describe(app: FastAPI) -> dict[str, Any]:
+    description = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    _, read = models_json_schema(
+        [(model, "validation") for model in READ_BY_ROUTES], ref_template=REFERENCE
+    )
+    _, written = models_json_schema(
+        [(model, "serialization") for model in WRITTEN_BY_ROUTES], ref_template=REFERENCE
+    )
+    schemas = description.setdefault("components", {}).setdefault("schemas", {})
+    # FastAPI's own refusal is never sent: every route names ours as its default.
+    for unsent in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unsent, None)
+    for path in description["paths"].values():
+        for operation in path.values():
+            operation["responses"].pop("422", None)
+    for name, schema in sorted((read["$defs"] | written["$defs"]).items()):
+        schemas.setdefault(name, schema)
+    return description

@@ -1,0 +1,39 @@
+"""The end of a gateway: no new calls, and those that run get some time, then an error event."""
+
+from typing import Protocol
+
+from loraplex.api.refusals import ShuttingDown
+from loraplex.engine.protocol.errors import DomainError
+
+
+class Abortable(Protocol):
+    def abort(self, error: DomainError) -> None: ...
+
+
+class Draining:
+    """The calls of one gateway that run now."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        self._running: set[Abortable] = set()
+
+    @property
+    def running_calls(self) -> int:
+        return len(self._running)
+
+    def enter(self, call: Abortable) -> None:
+        """Count a call in; raises ShuttingDown once draining has begun."""
+        if self.has_begun:
+            raise ShuttingDown
+        self._running.add(call)
+
+    def leave(self, call: Abortable) -> None:
+        self._running.discard(call)
+
+    def begin(self) -> None:
+        self.has_begun = True
+
+    def abort_running(self) -> None:
+        """End what still runs, each with an error its client is told."""
+        for call in tuple(self._running):
+            call.abort(ShuttingDown())

@@ -1,0 +1,125 @@
+"""The only place where an error becomes HTTP: one status a kind, OpenAI's shape under /v1."""
+
+from http import HTTPStatus
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from loraplex.api.openai.schemas import OpenAIError, OpenAIErrorBody
+from loraplex.api.refusals import DatabaseUnavailable, RouteNotFound
+from loraplex.api.schemas import Problem
+from loraplex.api.validation import refusal
+from loraplex.engine.protocol.errors import DomainError, Kind
+
+log = structlog.get_logger(__name__)
+
+STATUS = {
+    Kind.INVALID: 400,
+    Kind.UNAUTHENTICATED: 401,
+    Kind.FORBIDDEN: 403,
+    Kind.NOT_FOUND: 404,
+    Kind.CONFLICT: 409,
+    Kind.TOO_LARGE: 413,
+    Kind.LIMITED: 429,
+    Kind.OVERLOADED: 503,
+}
+
+OPENAI_TYPE = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+    500: "server_error",
+    503: "server_error",
+}
+INTERNAL = "Something went wrong on our side. Quote the x-request-id when you ask about it."
+
+
+def install(app: FastAPI) -> None:
+    """Make every error of `app` answer in the shape its path promises."""
+
+    @app.exception_handler(DomainError)
+    async def _domain(request: Request, error: DomainError) -> Response:
+        return render(request.url.path, error)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(request: Request, error: RequestValidationError) -> Response:
+        return render(request.url.path, refusal(error.errors(), skip=1))
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> Response:
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            return render(request.url.path, RouteNotFound("There is nothing at this path."))
+        phrase = HTTPStatus(error.status_code).phrase
+        code = phrase.lower().replace(" ", "_")
+        return respond(request.url.path, error.status_code, f"{phrase}.", code, error.headers)
+
+    @app.exception_handler(OperationalError)
+    @app.exception_handler(InterfaceError)
+    @app.exception_handler(PoolTimeout)
+    async def _database(request: Request, error: Exception) -> Response:
+        log.warning("database_unavailable", path=request.url.path, error=type(error).__name__)
+        return render(request.url.path, DatabaseUnavailable())
+
+    @app.exception_handler(Exception)
+    async def _unexpected(request: Request, error: Exception) -> Response:
+        log.error("unexpected_error", path=request.url.path, exc_info=error)
+        return respond(request.url.path, 500, INTERNAL, "internal_error")
+
+
+def render(path: str, error: DomainError) -> Response:
+    """`error` as the answer to a request for `path`."""
+    status = STATUS[error.kind]
+    headers = headers_of(error)
+    if under_openai(path):
+        return JSONResponse(openai_body(error), status, headers)
+    problem = Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=error.message,
+        code=error.code,
+        field=error.field,
+        rule=error.rule,
+        value=error.value,
+    )
+    return JSONResponse(
+        problem.model_dump(), status, headers, media_type="application/problem+json"
+    )
+
+
+def respond(
+    path: str, status: int, message: str, code: str, headers: dict[str, str] | None = None
+) -> Response:
+    """An answer for what is no DomainError."""
+    if under_openai(path):
+        kind = OPENAI_TYPE.get(status, "invalid_request_error")
+        body = OpenAIErrorBody(message=message, type=kind, param=None, code=code)
+        return JSONResponse(OpenAIError(error=body).model_dump(), status, headers)
+    problem = Problem(title=HTTPStatus(status).phrase, status=status, detail=message, code=code)
+    return JSONResponse(
+        problem.model_dump(), status, headers, media_type="application/problem+json"
+    )
+
+
+def openai_body(error: DomainError) -> dict[str, object]:
+    """The `{"error": …}` of an answer or of an event after the first byte."""
+    kind = OPENAI_TYPE.get(STATUS[error.kind], "invalid_request_error")
+    body = OpenAIErrorBody(message=error.message, type=kind, param=error.field, code=error.code)
+    return OpenAIError(error=body).model_dump()
+
+
+def headers_of(error: DomainError) -> dict[str, str]:
+    headers = {}
+    if error.kind is Kind.UNAUTHENTICATED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if error.kind in (Kind.LIMITED, Kind.OVERLOADED):
+        headers["Retry-After"] = str(max(1, error.retry_after_seconds or 1))
+    return headers
+
+
+def under_openai(path: str) -> bool:
+    return path == "/v1" or path.startswith("/v1/")

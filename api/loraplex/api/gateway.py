@@ -1,0 +1,130 @@
+"""The gateway's application: its routes, and the services they share from start to stop."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib.metadata import version
+from uuid import uuid4
+
+from fastapi import FastAPI
+from pydantic import SecretStr
+
+from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.uploads.service import Uploads
+from loraplex.adapters_registry.versions.service import Catalogue
+from loraplex.api import documentation, errors, health, web
+from loraplex.api.admin import tenants, workers
+from loraplex.api.draining import Draining
+from loraplex.api.edge import Edge
+from loraplex.api.health import ReadinessCheck
+from loraplex.api.metrics import Metrics
+from loraplex.api.openai import chat, completions, models
+from loraplex.api.services import Services
+from loraplex.api.settlement import Settlements
+from loraplex.api.tenant import adapters, session
+from loraplex.api.text.base_text import BaseText
+from loraplex.engine.protocol.describe import load_or_describe, locate_model
+from loraplex.platform.admission.service import Admission
+from loraplex.platform.database.migrate import expected_revision
+from loraplex.platform.database.sessions import Database
+from loraplex.platform.pools.fleet import WorkerFleet
+from loraplex.platform.secrets import SecretKeys
+from loraplex.platform.settings import Settings
+from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
+
+DESCRIPTION = """\
+Serves many tenants' LoRA adapters from one base model. Under `/v1` it speaks OpenAI's API; under
+`/api/v1` tenants manage adapters and operators watch the fleet. Send a key as
+`Authorization: Bearer <key>`.\
+"""
+DATABASE_CONNECTIONS = 10
+FLUSH_SECONDS = 3.0
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application. It connects to nothing before its lifespan begins."""
+    metrics = Metrics()
+    app = FastAPI(
+        title="Loraplex",
+        version=version("loraplex"),
+        description=DESCRIPTION,
+        lifespan=_lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.settings = settings
+    app.state.metrics = metrics
+    app.state.draining = Draining()
+    errors.install(app)
+    for module in (models, chat, completions, session, adapters, workers, tenants, health):
+        app.include_router(module.router)
+    documentation.document(app)
+    web.mount(app)
+    app.add_middleware(Edge, metrics=metrics, max_upload_bytes=settings.max_upload_bytes)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Connect; at the end settle what is left, then disconnect."""
+    settings: Settings = app.state.settings
+    async with AsyncExitStack() as stack:
+        services = await _connect(app, settings, stack)
+        app.state.services = services
+        app.state.readiness = ReadinessCheck(expected_revision())
+        renewing = asyncio.create_task(services.admission.keep_renewing())
+        try:
+            yield
+        finally:
+            services.draining.begin()
+            services.draining.abort_running()
+            await services.settlements.flush(FLUSH_SECONDS)
+            renewing.cancel()
+            with suppress(asyncio.CancelledError):
+                await renewing
+
+
+async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> Services:
+    gateway_id = uuid4().hex
+    secrets = SecretKeys.from_settings(settings)
+    model_dir = locate_model(settings.model, settings.models_dir)
+    table = await asyncio.to_thread(load_or_describe, model_dir, None, settings.run_dir)
+    text = await asyncio.to_thread(BaseText.load, model_dir)
+    database = Database(_required(settings, "database_url"), pool_size=DATABASE_CONNECTIONS)
+    stack.push_async_callback(database.dispose)
+    system = None
+    if settings.database_system_url is not None:
+        system = Database(settings.database_system_url.get_secret_value(), pool_size=1)
+        stack.push_async_callback(system.dispose)
+    objects = ObjectStore.from_settings(settings)
+    fleet = WorkerFleet(database, secrets, gateway_id)
+    await fleet.start()
+    stack.push_async_callback(fleet.stop)
+    admission = Admission(database, gateway_id)
+    metrics: Metrics = app.state.metrics
+    return Services(
+        gateway_id=gateway_id,
+        settings=settings,
+        database=database,
+        system=system,
+        objects=objects,
+        uploads=Uploads(database, objects, table.base_name, settings.max_upload_bytes),
+        tenants=TenantAdministration(secrets),
+        authenticator=Authenticator(database, secrets),
+        admission=admission,
+        catalogue=Catalogue([table.base_name]),
+        fleet=fleet,
+        table=table,
+        text=text,
+        metrics=metrics,
+        settlements=Settlements(admission, metrics),
+        draining=app.state.draining,
+    )
+
+
+def _required(settings: Settings, name: str) -> str:
+    value: SecretStr | None = getattr(settings, name)
+    if value is None:
+        raise RuntimeError(f"LORAPLEX_{name.upper()} is not set and no `loraplex serve` runs here")
+    return value.get_secret_value()

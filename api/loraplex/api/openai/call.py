@@ -1,0 +1,185 @@
+"""One generation call: admitted once, run as one sequence a choice, settled exactly once."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import structlog
+
+from loraplex.api.openai.observation import CallClock
+from loraplex.api.text.choice_text import ChoiceText, Piece
+from loraplex.engine.protocol.errors import DomainError, EngineFailure
+from loraplex.engine.protocol.identity import Digest
+from loraplex.engine.protocol.messages import FinishReason, GenerationRequest
+from loraplex.platform.metering.service import Usage
+from loraplex.platform.tenancy.principals import TenantPrincipal
+
+if TYPE_CHECKING:
+    from loraplex.api.services import Services
+
+log = structlog.get_logger(__name__)
+
+COMPLETED, CANCELLED, FAILED = "completed", "cancelled", "failed"
+
+
+@dataclass
+class Choice:
+    """One sequence of a call; `index` is its place in the answer, `prompt` the prompt's."""
+
+    index: int
+    prompt: int
+    request: GenerationRequest
+    text: ChoiceText
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChoicePiece:
+    """What one step added to one choice."""
+
+    index: int
+    piece: Piece
+
+
+class Call:
+    """A request on its way: `begin`, then `pieces` to the end, then `end` however it went."""
+
+    def __init__(
+        self,
+        services: "Services",
+        principal: TenantPrincipal,
+        *,
+        request_id: str,
+        model: str,
+        base_name: str,
+        adapter_digest: Digest | None,
+        choices: Sequence[Choice],
+    ) -> None:
+        self.request_id = request_id
+        self.choices = choices
+        self._services = services
+        self._principal = principal
+        self._model = model
+        self._base_name = base_name
+        self._adapter_digest = adapter_digest
+        self._admitted_at: datetime | None = None
+        self._pieces: asyncio.Queue[ChoicePiece | BaseException] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._first: ChoicePiece | None = None
+        self._settlement: asyncio.Task[None] | None = None
+        self._clock = CallClock(services.metrics, base_name)
+
+    async def begin(self) -> None:
+        """Admit and dispatch; returns when the first output is there.
+
+        Raises the refusal or the failure that came instead: the answer still has no first byte.
+        """
+        self._services.draining.enter(self)
+        try:
+            await self._services.admission.admit(self._principal, self.request_id)
+        except BaseException:
+            self._services.draining.leave(self)
+            raise
+        self._admitted_at = datetime.now(UTC)
+        self._tasks = [asyncio.create_task(self._run(choice)) for choice in self.choices]
+        self._first = await self._next()
+
+    async def pieces(self) -> AsyncGenerator[ChoicePiece, None]:
+        """Every choice's pieces as they come, until all choices have finished.
+
+        Raises the DomainError that ends the call early.
+        """
+        assert self._first is not None, "the call has begun"
+        running = len(self.choices)
+        piece = self._first
+        while True:
+            yield piece
+            running -= piece.piece.finish_reason is not None
+            if running == 0:
+                return
+            piece = await self._next()
+
+    def abort(self, error: DomainError) -> None:
+        """Make `begin` or `pieces` raise this error soon."""
+        self._pieces.put_nowait(error)
+
+    def end(self, outcome: str) -> "asyncio.Task[None]":
+        """Stop what still runs and settle, in a task of its own that shutdown waits for.
+
+        Only the first call counts; each returns the settlement.
+        """
+        if self._settlement is None:
+            self._settlement = self._services.settlements.start(self._settle(outcome))
+        return self._settlement
+
+    def usage(self) -> "CallUsage":
+        """Tokens of the whole call: a prompt counts once, whatever the number of its choices."""
+        firsts = {choice.prompt: choice for choice in reversed(self.choices)}
+        return CallUsage(
+            prompt_tokens=sum(len(c.request.prompt_token_ids) for c in firsts.values()),
+            cached_tokens=sum(choice.cached_tokens for choice in firsts.values()),
+            output_tokens=sum(choice.text.output_tokens for choice in self.choices),
+        )
+
+    async def _next(self) -> ChoicePiece:
+        piece = await self._pieces.get()
+        if isinstance(piece, BaseException):
+            raise piece
+        self._clock.see(piece.piece)
+        return piece
+
+    async def _run(self, choice: Choice) -> None:
+        try:
+            await self._generate(choice)
+        except Exception as error:
+            self._pieces.put_nowait(error)
+
+    async def _generate(self, choice: Choice) -> None:
+        outputs = self._services.fleet.generate(self._base_name, choice.request)
+        # Leaving early, because a stop string ended the text, cancels the rest on the worker.
+        async with aclosing(outputs):
+            async for output in outputs:
+                choice.cached_tokens = max(choice.cached_tokens, output.cached_tokens)
+                if output.failure is not None:
+                    raise output.failure.to_error()
+                if output.finish_reason in (FinishReason.CANCELLED, FinishReason.ERROR):
+                    break
+                piece = choice.text.push(output)
+                self._pieces.put_nowait(ChoicePiece(choice.index, piece))
+                if piece.finish_reason is not None:
+                    return
+        raise EngineFailure("The worker ended the request before it was finished.")
+
+    async def _settle(self, outcome: str) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._services.draining.leave(self)
+        if self._admitted_at is None:
+            return
+        used = self.usage()
+        self._clock.finish(outcome, used.prompt_tokens, self.choices)
+        has_run = used.output_tokens > 0
+        await self._services.settlements.record(
+            self._principal,
+            Usage(
+                request_id=self.request_id,
+                model=self._model,
+                adapter_digest=self._adapter_digest,
+                prompt_tokens=used.prompt_tokens if has_run else 0,
+                cached_tokens=used.cached_tokens if has_run else 0,
+                output_tokens=used.output_tokens,
+                outcome=outcome,
+                admitted_at=self._admitted_at,
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CallUsage:
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int

@@ -1,0 +1,112 @@
+"""Makes a call of a validated body: resolves the model, fits the prompts, plans the choices."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from loraplex.adapters_registry.versions.names import canonical_name
+from loraplex.adapters_registry.versions.views import ResolvedModel
+from loraplex.api.openai.call import Call, Choice
+from loraplex.api.openai.parameters import check_sequences, fit, sampling_of, seed_of_choice
+from loraplex.api.openai.prompts import Prompt
+from loraplex.api.openai.schemas import GenerationBody
+from loraplex.api.services import Services
+from loraplex.api.text.choice_text import ChoiceText
+from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.protocol.messages import GenerationRequest
+from loraplex.platform.tenancy.principals import TenantPrincipal
+
+PRESIGNED_SECONDS = 3600
+"""How long a worker may take to come to fetching the adapter."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a route wants generated, beyond what every body says."""
+
+    prompts: Sequence[Prompt]
+    max_tokens: int | None
+    max_tokens_field: str
+    logprobs: int | None
+    continues: bool
+    """Whether the answer goes on in the prompt's own text, rather than begin a turn."""
+
+
+async def resolve(services: Services, principal: TenantPrincipal, model: str) -> ResolvedModel:
+    """The one version that `model` means for all of this request; raises ModelNotFound."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return await services.catalogue.resolve(session, principal, model)
+
+
+def prepare(
+    services: Services,
+    principal: TenantPrincipal,
+    body: GenerationBody,
+    resolved: ResolvedModel,
+    request_id: str,
+    wish: Wish,
+) -> Call:
+    """The call that a body asks for, not yet begun.
+
+    Raises PromptTooLong and InvalidValue: everything that a client can put right.
+    """
+    check_sequences(len(wish.prompts), body.n)
+    limits = services.fleet.limits(resolved.base_name)
+    adapter = _adapter_ref(services, principal, resolved)
+    choices = []
+    for place, prompt in enumerate(wish.prompts):
+        max_tokens = fit(
+            len(prompt.token_ids),
+            wish.max_tokens,
+            services.table,
+            limits,
+            prompt_field=prompt.field,
+            max_tokens_field=wish.max_tokens_field,
+        )
+        sampling = sampling_of(
+            body, max_tokens=max_tokens, logprobs=wish.logprobs, table=services.table
+        )
+        for number in range(body.n):
+            index = place * body.n + number
+            seed = seed_of_choice(sampling.seed, number)
+            request = GenerationRequest(
+                request_id=f"{request_id}-{index}",
+                namespace=principal.namespace,
+                prompt_token_ids=prompt.token_ids,
+                sampling=msgspec.structs.replace(sampling, seed=seed),
+                adapter=adapter,
+            )
+            text = ChoiceText(
+                services.text.tokens,
+                stop_strings=body.stop_strings,
+                min_tokens=body.min_tokens,
+                continues=wish.continues,
+            )
+            choices.append(Choice(index, place, request, text))
+    return Call(
+        services,
+        principal,
+        request_id=request_id,
+        model=body.model,
+        base_name=resolved.base_name,
+        adapter_digest=resolved.spec.digest if resolved.spec else None,
+        choices=choices,
+    )
+
+
+def served_version(principal: TenantPrincipal, resolved: ResolvedModel) -> str:
+    """What the `x-adapter-version` header tells: the pinned version, or the base itself."""
+    if resolved.adapter_name is None:
+        return resolved.id
+    return canonical_name(principal.tenant_name, resolved.adapter_name, resolved.version)
+
+
+def _adapter_ref(
+    services: Services, principal: TenantPrincipal, resolved: ResolvedModel
+) -> AdapterRef | None:
+    if resolved.spec is None:
+        return None
+    assert resolved.weights_key is not None, "a version with a spec has weights"
+    url = services.objects.presign_get(resolved.weights_key, PRESIGNED_SECONDS)
+    return AdapterRef(spec=resolved.spec, namespace=principal.namespace, url=url)

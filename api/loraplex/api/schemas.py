@@ -1,0 +1,27 @@
+"""What every route shares on the wire: problem+json, JSON of strict models, cursors."""
+
+
+
+from pydantic import BaseModel, ConfigDict
+
+
+class WireModel(BaseModel):
+    """A body read from or sent to a client. Types are exact (no "1" for 1) and no field is ignored."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class Problem(WireModel):
+    """A refusal outside /v1: RFC 9457 problem+json."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    code: str
+    """Stable and machine-readable; `detail` may be reworded."""
+    field: str | None = None
+    rule: str | None = None
+    value: str | int | float | None = None
+
+

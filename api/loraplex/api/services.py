@@ -1,0 +1,54 @@
+"""What the routes of one gateway share; made at start-up, reached through the request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+
+if TYPE_CHECKING:
+    from loraplex.adapters_registry.objects import ObjectStore
+    from loraplex.adapters_registry.uploads.service import Uploads
+    from loraplex.adapters_registry.versions.service import Catalogue
+    from loraplex.api.draining import Draining
+    from loraplex.api.metrics import Metrics
+    from loraplex.api.settlement import Settlements
+    from loraplex.api.text.base_text import BaseText
+    from loraplex.engine.protocol.module_table import ModuleTable
+    from loraplex.platform.admission.service import Admission
+    from loraplex.platform.database.sessions import Database
+    from loraplex.platform.pools.fleet import WorkerFleet
+    from loraplex.platform.settings import Settings
+    from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """One gateway's connections to the rest of the house."""
+
+    gateway_id: str
+    settings: Settings
+    database: Database
+    system: Database | None
+    """Role `system`, for operators' routes alone; None where this gateway was given no URL."""
+    objects: ObjectStore
+    uploads: Uploads
+    tenants: TenantAdministration
+    authenticator: Authenticator
+    admission: Admission
+    catalogue: Catalogue
+    fleet: WorkerFleet
+    table: ModuleTable
+    text: BaseText
+    metrics: Metrics
+    settlements: Settlements
+    draining: Draining
+
+
+def services_of(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+ServicesDep = Annotated[Services, Depends(services_of)]

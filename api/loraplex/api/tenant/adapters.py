@@ -1,0 +1,131 @@
+"""A tenant's adapters and their versions; uploads."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from fastapi import Path as PathParameter
+
+from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
+from loraplex.adapters_registry.versions.views import AdapterView, VersionView
+from loraplex.api.authentication import TenantDep
+from loraplex.api.documentation import PROBLEM, form_body
+from loraplex.api.pages import CursorQuery, LimitQuery, page_of
+from loraplex.api.services import ServicesDep
+from loraplex.api.tenant.forms import FileLimit, receive_form
+from loraplex.api.tenant.schemas import Adapter, AdapterList, Reason, Version, VersionList
+
+router = APIRouter(prefix="/api/v1/adapters", tags=["adapters"], responses=PROBLEM)
+
+CONFIG, MODEL = "adapter_config", "adapter_model"
+Number = Annotated[int, PathParameter(ge=1, le=2**31 - 1)]
+
+
+@router.get("", operation_id="listAdapters")
+async def list_adapters(
+    services: ServicesDep, principal: TenantDep, limit: LimitQuery = 100, cursor: CursorQuery = None
+) -> AdapterList:
+    """The tenant's adapters, by name, each with its newest version of whatever status."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        found = await services.catalogue.list_adapters(session, principal)
+    shown, next_cursor = page_of(found, lambda adapter: adapter.name, limit, cursor)
+    return AdapterList(data=[_adapter(one) for one in shown], next_cursor=next_cursor)
+
+
+@router.get("/{name}", operation_id="getAdapter")
+async def get_adapter(name: str, services: ServicesDep, principal: TenantDep) -> Adapter:
+    """One adapter."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _adapter(await services.catalogue.get_adapter(session, principal, name))
+
+
+@router.get("/{name}/versions", operation_id="listVersions")
+async def list_versions(
+    name: str,
+    services: ServicesDep,
+    principal: TenantDep,
+    limit: LimitQuery = 100,
+    cursor: CursorQuery = None,
+) -> VersionList:
+    """An adapter's versions, newest first."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        found = await services.catalogue.list_versions(session, principal, name)
+    shown, next_cursor = page_of(found, lambda version: str(version.version), limit, cursor)
+    return VersionList(data=[_version(one) for one in shown], next_cursor=next_cursor)
+
+
+@router.get("/{name}/versions/{number}", operation_id="getVersion")
+async def get_version(
+    name: str, number: Number, services: ServicesDep, principal: TenantDep
+) -> Version:
+    """One version; its status ends as ready or rejected, then with reasons."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _version(await services.catalogue.get_version(session, principal, name, number))
+
+
+@router.post(
+    "/{name}/versions",
+    operation_id="uploadVersion",
+    status_code=202,
+    responses={200: {"model": Version, "description": "Identical bytes are this version."}},
+    openapi_extra=form_body(CONFIG, MODEL),
+)
+async def upload_version(
+    name: str,
+    request: Request,
+    response: Response,
+    services: ServicesDep,
+    principal: TenantDep,
+) -> Version:
+    """Upload adapter_config.json and adapter_model.safetensors as a new version."""
+    await services.uploads.base_for(name)  # a bad name is refused before its bytes are read
+    folder = await asyncio.to_thread(_temporary_folder, services.settings.data_dir / "uploads")
+    try:
+        files = await receive_form(
+            request,
+            Path(folder.name),
+            [
+                FileLimit(CONFIG, MAX_CONFIG_BYTES),
+                FileLimit(MODEL, services.settings.max_upload_bytes),
+            ],
+        )
+        config = await asyncio.to_thread(files[CONFIG].read_bytes)
+        view, is_new = await services.uploads.submit(principal, name, config, files[MODEL])
+    finally:
+        await asyncio.to_thread(folder.cleanup)
+    response.status_code = 202 if is_new else 200
+    response.headers["Location"] = f"/api/v1/adapters/{name}/versions/{view.version}"
+    return _version(view)
+
+
+def _temporary_folder(parent: Path) -> "tempfile.TemporaryDirectory[str]":
+    parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return tempfile.TemporaryDirectory(dir=parent)
+
+
+def _adapter(view: AdapterView) -> Adapter:
+    return Adapter(
+        name=view.name,
+        base=view.base,
+        created_at=view.created_at,
+        latest_version=None if view.latest_version is None else _version(view.latest_version),
+    )
+
+
+def _version(view: VersionView) -> Version:
+    return Version(
+        adapter=view.adapter,
+        version=view.version,
+        status=view.status.value,
+        reasons=[
+            Reason(code=reason.code, message=reason.message, field=reason.field)
+            for reason in view.reasons
+        ],
+        digest=view.digest,
+        size_bytes=view.size_bytes,
+        max_rank=view.max_rank,
+        model=view.model,
+        created_at=view.created_at,
+    )

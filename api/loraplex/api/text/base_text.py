@@ -1,0 +1,75 @@
+"""A base model's text: conversations and prompts to token ids, token ids to text."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from tokenizers import Tokenizer
+
+from loraplex.api.text.chat_template import ChatTemplate
+from loraplex.api.text.errors import NoChatTemplate
+from loraplex.api.text.token_bytes import TokenBytes
+
+INLINE_CHARACTERS = 4096
+"""Shorter texts are tokenized within a millisecond or two; longer ones leave the event loop."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class BaseText:
+    """Tokenizer and chat template of one base model; stateless, safe for threads."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, tokens: TokenBytes, template: ChatTemplate | None
+    ) -> None:
+        self.tokens = tokens
+        self._tokenizer = tokenizer
+        self._template = template
+
+    @classmethod
+    def load(cls, model_dir: Path) -> "BaseText":
+        """Read a Hugging Face directory; raises UnsupportedModel for an unknown decoder."""
+        file = model_dir / "tokenizer.json"
+        tokenizer = Tokenizer.from_file(str(file))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return cls(tokenizer, TokenBytes.load(tokenizer, file), ChatTemplate.load(model_dir))
+
+    async def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        """The prompt of a conversation; raises NoChatTemplate or ConversationRefused."""
+        characters = sum(len(message["content"]) for message in messages)
+        return await _run(characters, self.encode_chat_now, messages)
+
+    async def encode_text(self, text: str) -> list[int]:
+        """A text to be completed, with the special tokens the tokenizer puts around one."""
+        return await _run(len(text), self.encode_text_now, text)
+
+    async def decode(self, token_ids: Sequence[int]) -> str:
+        """The text of a prompt that was given as tokens."""
+        return await _run(len(token_ids), self._tokenizer.decode, list(token_ids))
+
+    def encode_chat_now(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
+        if self._template is None:
+            raise NoChatTemplate(
+                "This base model has no chat template. Use /v1/completions.",
+                field="model",
+                rule="a model with a chat template",
+            )
+        # The template writes the special tokens itself.
+        text = self._template.render(messages)
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def encode_text_now(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text).ids
+        return ids
+
+
+async def _run(
+    characters: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> T:
+    if characters <= INLINE_CHARACTERS:
+        return function(*args, **kwargs)
+    return await asyncio.to_thread(function, *args, **kwargs)
