@@ -1,0 +1,70 @@
+import type { ReactNode } from "react";
+import { Link, NavLink } from "react-router";
+import { useSignOut } from "@/features/session/api";
+import type { Session } from "@/shared/api/types";
+import { Button } from "@/shared/ui/Button";
+import { Logo } from "@/shared/ui/Logo";
+import { classes } from "@/shared/ui/classes";
+import styles from "./Shell.module.css";
+
+const PAGES: Record<Session["kind"], readonly (readonly [path: string, name: string])[]> = {
+  tenant: [
+    ["/adapters", "Adapters"],
+    ["/upload", "Upload"],
+    ["/chat", "Chat"],
+  ],
+  operator: [["/admin/workers", "Workers"]],
+};
+
+export function Shell({ session, children }: { session: Session; children: ReactNode }) {
+  return (
+    <div className={styles.shell}>
+      <a className={styles.skip} href="#content">
+        Skip to content
+      </a>
+      <header className={styles.header}>
+        <div className={styles.bar}>
+          <Link to="/" className={styles.home}>
+            <Logo />
+          </Link>
+          <nav aria-label="Pages" className={styles.nav}>
+            {PAGES[session.kind].map(([path, name]) => (
+              <NavLink key={path} to={path} className={classes(styles.tab)}>
+                {name}
+              </NavLink>
+            ))}
+          </nav>
+          <Account session={session} />
+        </div>
+      </header>
+      <main id="content" className={styles.main} tabIndex={-1}>
+        {children}
+      </main>
+    </div>
+  );
+}
+
+function Account({ session }: { session: Session }) {
+  const signOut = useSignOut();
+  return (
+    <div className={styles.account}>
+      <div className={styles.who}>
+        <span className={styles.tenant}>{session.tenant ?? "Operator"}</span>
+      </div>
+      <Button
+        isSmall
+        disabled={signOut.isPending}
+        onClick={() => {
+          signOut.mutate();
+        }}
+      >
+        Sign out
+      </Button>
+      {signOut.isError && (
+        <span className={styles.refused} role="alert">
+          Could not sign out. Try again.
+        </span>
+      )}
+    </div>
+  );
+}

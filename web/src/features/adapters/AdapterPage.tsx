@@ -1,0 +1,67 @@
+import { useParams } from "react-router";
+import { useSession } from "@/features/session/current";
+import { ButtonLink } from "@/shared/ui/Button";
+import { LoadFailed, Stale } from "@/shared/ui/LoadFailed";
+import { Card, Page } from "@/shared/ui/Page";
+import { Skeleton } from "@/shared/ui/Skeleton";
+import { useVersions } from "./api";
+import { HowToCall } from "./HowToCall";
+import { ModelNames } from "./ModelNames";
+import { modelNames } from "./names";
+import { VersionList } from "./VersionList";
+
+export function AdapterPage() {
+  const name = useParams().name ?? "";
+  return (
+    <Page
+      title={name}
+      actions={
+        <ButtonLink to={`/upload?name=${encodeURIComponent(name)}`}>
+          Upload a new version
+        </ButtonLink>
+      }
+    >
+      <AdapterDetails name={name} />
+    </Page>
+  );
+}
+
+function AdapterDetails({ name }: { name: string }) {
+  const session = useSession();
+  const versions = useVersions(name);
+
+  if (versions.isPending) return <Skeleton label={`Loading ${name}`} rows={4} />;
+  if (versions.isLoadingError)
+    return <LoadFailed error={versions.error} onRetry={versions.refetch} />;
+
+  const names = modelNames(session.tenant ?? "", name, versions.data);
+  return (
+    <>
+      {versions.isRefetchError && <Stale onRetry={versions.refetch} />}
+      {names[0] && (
+        <>
+          <Card
+            title="Model names"
+            actions={
+              <ButtonLink
+                to={`/chat?model=${encodeURIComponent(names[0].model)}`}
+                look="primary"
+                isSmall
+              >
+                Chat with it
+              </ButtonLink>
+            }
+          >
+            <ModelNames names={names} />
+          </Card>
+          <Card title="Call it">
+            <HowToCall origin={window.location.origin} model={names[0].model} />
+          </Card>
+        </>
+      )}
+      <Card title="Versions">
+        <VersionList versions={versions.data} />
+      </Card>
+    </>
+  );
+}

@@ -1,0 +1,82 @@
+import { useSearchParams } from "react-router";
+import { Button, ButtonLink } from "@/shared/ui/Button";
+import { EmptyState } from "@/shared/ui/EmptyState";
+import { LoadFailed, Stale } from "@/shared/ui/LoadFailed";
+import { Page } from "@/shared/ui/Page";
+import { Skeleton } from "@/shared/ui/Skeleton";
+import { AdapterTable } from "./AdapterTable";
+import { useAdapters } from "./api";
+import { NameFilter } from "./NameFilter";
+
+export function AdaptersPage() {
+  return (
+    <Page
+      title="Adapters"
+      lead="Your fine-tunes of the base model. Each is called by name, and every upload is a version that never changes."
+      actions={
+        <ButtonLink to="/upload" look="primary">
+          Upload an adapter
+        </ButtonLink>
+      }
+    >
+      <Adapters />
+    </Page>
+  );
+}
+
+function Adapters() {
+  const [search, setSearch] = useSearchParams(); // the filter lives in the URL
+  const adapters = useAdapters();
+  const wanted = search.get("q") ?? "";
+  const filter = (q: string) => {
+    setSearch(q === "" ? {} : { q }, { replace: true });
+  };
+
+  if (adapters.isPending) return <Skeleton label="Loading your adapters" rows={4} />;
+  if (adapters.isLoadingError) {
+    return <LoadFailed error={adapters.error} onRetry={adapters.refetch} />;
+  }
+  if (adapters.data.length === 0) return <FirstAdapter />;
+
+  const found = adapters.data.filter(({ name }) => name.includes(wanted.trim().toLowerCase()));
+  return (
+    <>
+      {adapters.isRefetchError && <Stale onRetry={adapters.refetch} />}
+      <NameFilter value={wanted} onChange={filter} />
+      {found.length === 0 ? (
+        <EmptyState
+          title="No adapter matches"
+          action={
+            <Button
+              onClick={() => {
+                filter("");
+              }}
+            >
+              Show all
+            </Button>
+          }
+        >
+          None of your {adapters.data.length} adapters has “{wanted}” in its name.
+        </EmptyState>
+      ) : (
+        <AdapterTable adapters={found} />
+      )}
+    </>
+  );
+}
+
+function FirstAdapter() {
+  return (
+    <EmptyState
+      title="No adapters yet"
+      action={
+        <ButtonLink to="/upload" look="primary">
+          Upload your first
+        </ButtonLink>
+      }
+    >
+      Upload the folder that PEFT&rsquo;s <code>save_pretrained</code> wrote. A moment after it is
+      validated, you can call it through the API and chat with it here.
+    </EmptyState>
+  );
+}

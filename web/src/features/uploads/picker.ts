@@ -1,0 +1,67 @@
+/** Finds the two files of an adapter among those that were dropped or chosen. */
+
+export const CONFIG_NAME = "adapter_config.json";
+export const WEIGHTS_NAME = "adapter_model.safetensors";
+
+/** A file and its path as the browser gave it, folder first where there is one. */
+export type FoundFile = { path: string; file: File };
+
+export type AdapterFiles = {
+  config: File;
+  weights: File;
+  /** The folder both lie in, "" when none was given. */
+  folder: string;
+  ignored: number;
+};
+
+export type Picked = { found: AdapterFiles } | { problem: string };
+
+/** The shallowest folder that holds both files; a checkpoint deeper down does not compete with it. */
+export function pickAdapter(files: FoundFile[]): Picked {
+  const byPath = new Map(files.map(({ path, file }) => [path, file]));
+  const whole = [...new Set(files.map(({ path }) => folderOf(path)))].flatMap((folder) => {
+    const inside = folder === "" ? "" : `${folder}/`;
+    const config = byPath.get(inside + CONFIG_NAME);
+    const weights = byPath.get(inside + WEIGHTS_NAME);
+    return config && weights ? [{ folder, config, weights }] : [];
+  });
+  const shallowest = Math.min(...whole.map(({ folder }) => depthOf(folder)));
+  const [first, second] = whole.filter(({ folder }) => depthOf(folder) === shallowest);
+
+  if (!first) return { problem: whatIsMissing(files) };
+  if (second) {
+    return {
+      problem: `There is an adapter in “${first.folder}” and one in “${second.folder}”. Choose one of the two folders.`,
+    };
+  }
+  return { found: { ...first, ignored: files.length - 2 } };
+}
+
+function whatIsMissing(files: FoundFile[]): string {
+  const names = new Set(files.map(({ path }) => nameOf(path)));
+  const hasConfig = names.has(CONFIG_NAME);
+  if (names.has("adapter_model.bin") && !names.has(WEIGHTS_NAME)) {
+    return "adapter_model.bin is a pickle file, which can run code when it is opened, so it is not accepted. Save the adapter with safe_serialization=True and upload the .safetensors file.";
+  }
+  if (hasConfig && names.has(WEIGHTS_NAME)) {
+    return `${CONFIG_NAME} and ${WEIGHTS_NAME} lie in different folders. Choose the folder that holds both.`;
+  }
+  if (hasConfig) return `${WEIGHTS_NAME} is missing: an upload needs it beside ${CONFIG_NAME}.`;
+  if (names.has(WEIGHTS_NAME)) {
+    return `${CONFIG_NAME} is missing: an upload needs it beside ${WEIGHTS_NAME}.`;
+  }
+  return `Neither ${CONFIG_NAME} nor ${WEIGHTS_NAME} is among these files. Choose the folder that PEFT’s save_pretrained wrote.`;
+}
+
+const nameOf = (path: string) => path.slice(path.lastIndexOf("/") + 1);
+const folderOf = (path: string) => path.slice(0, Math.max(path.lastIndexOf("/"), 0));
+const depthOf = (folder: string) => (folder === "" ? 0 : folder.split("/").length);
+
+/** A name for the adapter from its folder's, within the grammar of adapter names; "" if none fits. */
+export function suggestName(folder: string): string {
+  return nameOf(folder)
+    .toLowerCase()
+    .replace(/[^a-z0-9._-]+/g, "-")
+    .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "")
+    .slice(0, 64);
+}

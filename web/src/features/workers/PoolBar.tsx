@@ -1,0 +1,32 @@
+import type { WorkerLoad } from "@/shared/api/types";
+import { formatCount } from "@/shared/format";
+import { classes } from "@/shared/ui/classes";
+import styles from "./PoolBar.module.css";
+
+/** Whose the pages of one pool are: the KV cache's, the adapters', nobody's. */
+export function PoolBar({ load, label }: { load: WorkerLoad; label: string }) {
+  const parts = [
+    { name: "KV cache", look: styles.kv, pages: load.kv_pages },
+    { name: "Adapters", look: styles.adapters, pages: load.adapter_pages },
+    { name: "Free", look: styles.free, pages: load.free_pages },
+  ];
+  return (
+    <figure className={styles.pool}>
+      <figcaption>{label}</figcaption>
+      <div className={styles.bar} aria-hidden="true">
+        {parts.map(
+          ({ name, look, pages }) =>
+            pages > 0 && <div key={name} className={look} style={{ flexGrow: pages }} />,
+        )}
+      </div>
+      <ul className={styles.legend}>
+        {parts.map(({ name, look, pages }) => (
+          <li key={name}>
+            <span className={classes(styles.swatch, look)} aria-hidden="true" />
+            {name} <strong>{formatCount(pages)}</strong> pages
+          </li>
+        ))}
+      </ul>
+    </figure>
+  );
+}

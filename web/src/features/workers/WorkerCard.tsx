@@ -1,0 +1,58 @@
+import type { Worker, WorkerLoad } from "@/shared/api/types";
+import { formatBytes, formatCount } from "@/shared/format";
+import { PoolBar } from "./PoolBar";
+import type { Rates } from "./rates";
+import { classes } from "@/shared/ui/classes";
+import styles from "./WorkerCard.module.css";
+
+type Props = { worker: Worker; rates: Rates | null };
+
+export function WorkerCard({ worker, rates }: Props) {
+  const { load } = worker;
+  return (
+    <article className={styles.card} aria-label={`Worker ${worker.id}`}>
+      <header className={styles.header}>
+        <h2>{worker.id}</h2>
+        <span className={classes(styles.state, styles[worker.state])}>{worker.state}</span>
+      </header>
+      <p className={styles.about}>
+        {worker.role} · pool {worker.pool} · {worker.base} · process {worker.process_id}
+      </p>
+      {load ? (
+        <LoadView worker={worker} load={load} rates={rates} />
+      ) : (
+        <p className={styles.about}>It has not reported its load yet.</p>
+      )}
+    </article>
+  );
+}
+
+function LoadView({ worker, load, rates }: Props & { load: WorkerLoad }) {
+  const poolBytes = worker.pool_pages * worker.page_bytes;
+  return (
+    <>
+      <dl className={styles.numbers}>
+        <Count name="Running" value={load.running_requests} />
+        <Count name="Waiting" value={load.waiting_requests} />
+        <Count name="Adapters resident" value={load.resident_adapters} />
+        <Count name="Output tokens/s" value={rates && Math.round(rates.outputTokensPerSecond)} />
+      </dl>
+      <PoolBar load={load} label={`Page pool, ${formatBytes(poolBytes)}`} />
+      <dl className={styles.totals}>
+        <Count name="Prompt tokens" value={load.prompt_tokens} />
+        <Count name="Output tokens" value={load.output_tokens} />
+        <Count name="Adapter loads" value={load.adapter_loads} />
+        <Count name="Preemptions" value={load.preemptions} />
+      </dl>
+    </>
+  );
+}
+
+function Count({ name, value }: { name: string; value: number | null }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{value === null ? "–" : formatCount(value)}</dd>
+    </div>
+  );
+}

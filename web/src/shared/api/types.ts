@@ -1,0 +1,12 @@
+/** The API's nouns, under the names the pages use. */
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+export type Session = Schemas["Session"];
+export type Adapter = Schemas["Adapter"];
+export type Version = Schemas["Version"];
+export type Reason = Schemas["Reason"];
+export type Worker = Schemas["Worker"];
+export type WorkerLoad = Schemas["WorkerLoad"];
+export type Model = Schemas["Model"];
