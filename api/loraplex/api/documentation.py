@@ -1,4 +1,4 @@
-"""What /openapi.json says beyond what FastAPI finds in signatures: bodies we read ourselves, refusals."""
+"""What /openapi.json says beyond signatures: bodies that routes read themselves, refusals."""
 
 from typing import Any
 

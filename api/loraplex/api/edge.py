@@ -1,4 +1,4 @@
-"""The outermost layer of a gateway: request ids, size limits, security headers, counts, last resort.
+"""The outermost layer of a gateway: request ids, size limits, headers, counts, the last resort.
 
 Plain ASGI, because Starlette's own middleware base hides a client's hang-up from streams.
 """

@@ -1,5 +1,6 @@
 """The only place where an error becomes HTTP: one status a kind, OpenAI's shape under /v1."""
 
+from collections.abc import Mapping
 from http import HTTPStatus
 
 import structlog
@@ -92,7 +93,7 @@ def render(path: str, error: DomainError) -> Response:
 
 
 def respond(
-    path: str, status: int, message: str, code: str, headers: dict[str, str] | None = None
+    path: str, status: int, message: str, code: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """An answer for what is no DomainError."""
     if under_openai(path):

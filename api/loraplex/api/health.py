@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from loraplex.adapters_registry.errors import BlobMissing, StoreUnavailable
 from loraplex.api.authentication import bearer, cookie, operator, signed_in
 from loraplex.api.schemas import WireModel
 from loraplex.api.services import Services, ServicesDep
 from loraplex.platform.database.migrate import current_revision
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 router = APIRouter(tags=["health"])
 

@@ -124,7 +124,7 @@ def _worker_metrics(fleet: WorkerFleet) -> Iterator[Metric]:
     adapters = gauge("loraplex_worker_resident_adapters", "Adapters in the pool.")
     up = gauge("loraplex_worker_up", "1 while the worker answers.")
     for worker in fleet.workers():
-        place = [worker.base_name, worker.worker_id]
+        place = [worker.base_name, worker.id]
         up.add_metric(place, 1.0 if worker.state == "live" else 0.0)
         load = worker.load
         if load is None:

@@ -1,14 +1,14 @@
 """What every route shares on the wire: problem+json, JSON of strict models, cursors."""
 
-
-
 from pydantic import BaseModel, ConfigDict
 
 
 class WireModel(BaseModel):
-    """A body read from or sent to a client. Types are exact (no "1" for 1) and no field is ignored."""
+    """A body read from or sent to a client: exact types (no "1" for 1), no field ignored."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Problem(WireModel):
@@ -23,5 +23,3 @@ class Problem(WireModel):
     field: str | None = None
     rule: str | None = None
     value: str | int | float | None = None
-
-

@@ -40,7 +40,8 @@ class Settlements:
         delay_seconds, waited_seconds = FIRST_DELAY_SECONDS, 0.0
         while True:
             try:
-                return await self._admission.settle(principal, usage)
+                await self._admission.settle(principal, usage)
+                return
             except (DBAPIError, PoolTimeout, OSError) as error:
                 if waited_seconds >= GIVE_UP_SECONDS:
                     log.error("settlement_lost", request_id=usage.request_id, exc_info=error)

@@ -32,7 +32,8 @@ async def read_json(request: Request) -> dict[str, Any]:
         raise InvalidJson(f"The body is not valid JSON: {error}.") from None
     if not isinstance(value, dict):
         raise InvalidJson("The body must be a JSON object.", rule="a JSON object")
-    return without_nulls(value)
+    found: dict[str, Any] = without_nulls(value)
+    return found
 
 
 def without_nulls(value: Any) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -17,7 +17,7 @@ IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 def web_dir() -> Path | None:
-    """The build: beside this package in a wheel, web/dist in a checkout; None when there is none."""
+    """The build, in a wheel beside this module, in a checkout web/dist; None when there is none."""
     package = Path(__file__).parent
     for candidate in (package / "web", package.parents[2] / "web" / "dist"):
         if (candidate / "index.html").is_file():

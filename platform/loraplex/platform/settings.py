@@ -38,6 +38,8 @@ class Settings(BaseSettings):
     data_dir: Path = Path(".loraplex")
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
+    trusted_proxies: str | None = None
+    """Comma-separated addresses whose X-Forwarded-For and -Proto count; nobody's by default."""
     secret_key: SecretStr | None = None
     """Comma-separated keys: the first signs, all verify. Made in the data directory when unset."""
     demo: bool = True

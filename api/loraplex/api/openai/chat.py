@@ -54,9 +54,7 @@ async def create_chat_completion(
     )
     request_id = uuid4().hex
     call = prepare(services, principal, body, resolved, request_id, wish)
-    shape = ChatShape(
-        request_id, body, fingerprint(resolved.base_digest), services.text.tokens
-    )
+    shape = ChatShape(request_id, body, fingerprint(resolved.base_digest), services.text.tokens)
     headers = {"x-adapter-version": served_version(principal, resolved)}
     return await serve(request, call, shape, body, headers)
 
@@ -95,7 +93,7 @@ class ChatShape:
         return self._body("chat.completion.chunk", [], {"usage": usage.model_dump()})
 
     def whole(self, choices: Sequence[Gathered], usage: Usage) -> Event:
-        shown = [
+        shown: list[Event] = [
             {
                 "index": index,
                 "message": {"role": "assistant", "content": choice.text, "refusal": None},

@@ -39,9 +39,7 @@ class CallClock:
         metrics.generation_tokens.labels(base).inc(sum(c.text.output_tokens for c in choices))
         longest = max(choice.text.output_tokens for choice in choices)
         if longest > 1:
-            metrics.time_per_output_token.labels(base).observe(
-                (now - self._first) / (longest - 1)
-            )
+            metrics.time_per_output_token.labels(base).observe((now - self._first) / (longest - 1))
         for choice in choices:
             if choice.text.finish_reason is not None:
                 metrics.finished.labels(base, choice.text.finish_reason.value).inc()

@@ -16,7 +16,9 @@ from loraplex.engine.protocol.sampling import SamplingParams
 
 MAX_SEQUENCES = 128
 """Prompts times choices of one request."""
+MAX_ID_DIGITS = 10
 SEED_BITS = 63
+SEED_MASK = (1 << SEED_BITS) - 1
 
 _NO_TOOLS = "the model cannot call tools yet."
 CHAT_UNSERVED = {
@@ -176,7 +178,7 @@ def sampling_of(
         top_p=body.top_p,
         top_k=max(0, body.top_k),
         min_p=body.min_p,
-        seed=seed & (2**SEED_BITS - 1),
+        seed=seed & SEED_MASK,
         repetition_penalty=body.repetition_penalty,
         presence_penalty=body.presence_penalty,
         frequency_penalty=body.frequency_penalty,
@@ -191,13 +193,14 @@ def seed_of_choice(seed: int, choice: int) -> int:
     if choice == 0:
         return seed
     digest = hashlib.sha256(f"{seed}/{choice}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") & (2**SEED_BITS - 1)
+    return int.from_bytes(digest[:8], "big") & SEED_MASK
 
 
 def _logit_bias(bias: dict[str, float], table: ModuleTable) -> dict[int, float]:
     ids = {}
     for name, value in bias.items():
-        if not (name.isascii() and name.isdigit() and int(name) < table.vocabulary_size):
+        is_id = name.isascii() and name.isdigit() and len(name) <= MAX_ID_DIGITS
+        if not is_id or int(name) >= table.vocabulary_size:
             raise InvalidValue(
                 f"`logit_bias` should have token ids below {table.vocabulary_size} as its names.",
                 field="logit_bias",

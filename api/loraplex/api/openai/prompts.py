@@ -33,7 +33,7 @@ async def completion_prompts(
     if isinstance(given, str):
         return [await _text_prompt(given, "prompt", body.echo, text)]
     if given and isinstance(given[0], int):
-        return [await _token_prompt(cast(list[int], given), "prompt", body.echo, text, table)]
+        return [await _token_prompt(given, "prompt", body.echo, text, table)]
     prompts = []
     for place, item in enumerate(cast(Sequence[str | list[int]], given)):
         field = f"prompt[{place}]"

@@ -153,7 +153,7 @@ class CompletionBody(GenerationBody):
         Discriminator(
             _kind_of_prompt,
             custom_error_type="wrong_type",
-            custom_error_message="a string, a list of strings, a list of token ids, or a list of such lists",
+            custom_error_message="a string, strings, token ids, or lists of token ids",
         ),
     ]
     best_of: Annotated[int, Field(ge=1, le=16)] | None = None

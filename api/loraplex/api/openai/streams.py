@@ -66,12 +66,12 @@ async def until_gone(receive: Receive) -> None:
         pass
 
 
-class ClientGone(Exception):  # noqa: N818 - nobody is left to see it as an error
+class ClientGone(Exception):
     """The client hung up before there was anything to answer."""
 
 
 async def unless_gone(request: Request, work: "asyncio.Task[None]") -> None:
-    """Wait for `work`; raises ClientGone, with the work cancelled, when the client hangs up first."""
+    """Wait for `work`; cancels it and raises ClientGone when the client hangs up first."""
     watching = asyncio.create_task(until_gone(request.receive))
     try:
         await asyncio.wait({work, watching}, return_when=asyncio.FIRST_COMPLETED)

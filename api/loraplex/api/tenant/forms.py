@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import python_multipart
 from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import (
+    MultipartCallbacks,
+    MultipartParser,
+    parse_options_header,
+)
 from starlette.requests import Request
 
 from loraplex.api.refusals import BodyTooLarge, InvalidForm, MissingParameter, UnknownParameter
@@ -34,9 +38,7 @@ async def receive_form(
     Raises InvalidForm, UnknownParameter, MissingParameter and BodyTooLarge, each as soon as it
     is known: what comes after is not read.
     """
-    content_type, options = python_multipart.parse_options_header(
-        request.headers.get("content-type", "")
-    )
+    content_type, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary")
     if content_type != b"multipart/form-data" or not boundary:
         raise InvalidForm(
@@ -45,7 +47,7 @@ async def receive_form(
             rule="multipart/form-data with a boundary",
         )
     reader = _FormReader(folder, wanted)
-    parser = python_multipart.MultipartParser(boundary, reader.callbacks())
+    parser = MultipartParser(boundary, reader.callbacks())
     try:
         async for data in request.stream():
             _parse(parser, data)
@@ -60,7 +62,7 @@ async def receive_form(
     return reader.finish()
 
 
-def _parse(parser: python_multipart.MultipartParser, data: bytes) -> None:
+def _parse(parser: MultipartParser, data: bytes) -> None:
     if parser.write(data) != len(data):
         raise _malformed()
 
@@ -85,7 +87,7 @@ class _FormReader:
         self._ended = False
         self.buffered_bytes = 0
 
-    def callbacks(self) -> "python_multipart.multipart.MultipartCallbacks":
+    def callbacks(self) -> MultipartCallbacks:
         return {
             "on_part_begin": self._on_part_begin,
             "on_header_field": lambda data, start, end: self._on_header(0, data[start:end]),
@@ -140,7 +142,7 @@ class _FormReader:
             self._disposition = value
 
     def _on_headers_finished(self) -> None:
-        _, options = python_multipart.parse_options_header(self._disposition)
+        _, options = parse_options_header(self._disposition)
         field = options.get(b"name", b"").decode(errors="replace")
         if field not in self._limits:
             shown = parameter_name([field])

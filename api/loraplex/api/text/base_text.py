@@ -67,9 +67,7 @@ class BaseText:
         return ids
 
 
-async def _run(
-    characters: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T:
+async def _run(characters: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     if characters <= INLINE_CHARACTERS:
         return function(*args, **kwargs)
     return await asyncio.to_thread(function, *args, **kwargs)

@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
-import jinja2
 from jinja2 import nodes
 from jinja2.exceptions import TemplateError
 from jinja2.ext import Extension, loopcontrols
@@ -56,7 +55,9 @@ class ChatTemplate:
         if source is None:
             return None
         tokens = _read_json(model_dir / "special_tokens_map.json") | config
-        return cls(source, {name: _content(tokens[name]) for name in SPECIAL_TOKENS if tokens.get(name)})
+        return cls(
+            source, {name: _content(tokens[name]) for name in SPECIAL_TOKENS if tokens.get(name)}
+        )
 
     def render(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The prompt that asks for the assistant's next turn; raises ConversationRefused.
@@ -94,7 +95,7 @@ def _raise_exception(message: str) -> NoReturn:
 
 
 def _strftime_now(form: str) -> str:
-    return datetime.now().strftime(form)  # noqa: DTZ005 - a template means the local day
+    return datetime.now().strftime(form)
 
 
 def _to_json(

@@ -56,9 +56,7 @@ class ChoiceText:
         for place, token_id in enumerate(output.token_ids):
             self.output_tokens += 1
             if output.logprobs is not None:
-                piece.tokens.append(
-                    ShownToken(token_id, self._characters, output.logprobs[place])
-                )
+                piece.tokens.append(ShownToken(token_id, self._characters, output.logprobs[place]))
             is_last = place == len(output.token_ids) - 1
             if is_last and output.stop_token_id == token_id:
                 break
@@ -74,8 +72,6 @@ class ChoiceText:
     def _show(self, text: str, piece: Piece) -> bool:
         """Pass `text` on to the piece; returns whether a stop string ended it."""
         self._characters += len(text)
-        shown, is_stopped = self._stops.push(
-            text, may_stop=self.output_tokens > self._min_tokens
-        )
+        shown, is_stopped = self._stops.push(text, may_stop=self.output_tokens > self._min_tokens)
         piece.text += shown
         return is_stopped

@@ -75,7 +75,7 @@ def _decoder_parts(decoder: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 def _strips_first_space(part: dict[str, Any]) -> bool:
     if part["type"] == "Strip":
-        return part["content"] == " " and part["start"] > 0
+        return bool(part["content"] == " " and part["start"] > 0)
     if part["type"] == "Metaspace":
         return bool(part.get("prepend_scheme", "always") != "never")
     return False
