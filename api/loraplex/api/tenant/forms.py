@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import (
-    MultipartCallbacks,
-    MultipartParser,
-    parse_options_header,
-)
+from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
 from loraplex.api.refusals import BodyTooLarge, InvalidForm, MissingParameter, UnknownParameter
 from loraplex.api.validation import parameter_name
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
 
 WRITE_BYTES = 1024 * 1024
 """Smaller writes stay on the event loop: they go to the page cache."""
@@ -87,7 +86,7 @@ class _FormReader:
         self._ended = False
         self.buffered_bytes = 0
 
-    def callbacks(self) -> MultipartCallbacks:
+    def callbacks(self) -> "MultipartCallbacks":
         return {
             "on_part_begin": self._on_part_begin,
             "on_header_field": lambda data, start, end: self._on_header(0, data[start:end]),
