@@ -52,9 +52,8 @@ def read_gguf(path: Path) -> GgufFile:
 
     Raises CorruptModelSource where the file breaks the format or is cut short.
     """
-    mapped = np.memmap(path, dtype=np.uint8, mode="r")
     try:
-        return _read(mapped)
+        return _read(np.memmap(path, dtype=np.uint8, mode="r"))
     except (struct.error, IndexError, UnicodeDecodeError, KeyError, ValueError) as error:
         raise CorruptModelSource(
             f"{path.name} is not a whole GGUF file: {error}",

@@ -53,13 +53,7 @@ def describe_model(model_dir: Path, base_name: str) -> ModuleTable:
     Raises UnsupportedModel naming field, rule and value: an unknown architecture, a missing
     tokenizer, weights that are not safetensors, tensors that are missing or left over.
     """
-    if not _BASE_NAME.fullmatch(base_name):
-        refuse(
-            f"{base_name!r} cannot be a model's name: letters, digits, '.', '_' and '-' can.",
-            "model",
-            _BASE_NAME.pattern,
-            base_name,
-        )
+    _check_base_name(base_name)
     config = read_model_config(model_dir)
     check_tensors(config, stored_tensors(model_dir))
     return ModuleTable(
@@ -83,6 +77,7 @@ def load_or_describe(model_dir: Path, base_name: str | None, cache_dir: Path) ->
     """
     model_dir = model_dir.resolve()
     name = base_name or model_dir.name
+    _check_base_name(name)
     files = {
         path.name: (path.stat().st_size, path.stat().st_mtime_ns) for path in model_files(model_dir)
     }
@@ -95,6 +90,16 @@ def load_or_describe(model_dir: Path, base_name: str | None, cache_dir: Path) ->
     table = describe_model(model_dir, name)
     _keep(_DescribedFiles(table, files), places)
     return table
+
+
+def _check_base_name(base_name: str) -> None:
+    if not _BASE_NAME.fullmatch(base_name):
+        refuse(
+            f"{base_name!r} cannot be a model's name: letters, digits, '.', '_' and '-' make one.",
+            "model",
+            _BASE_NAME.pattern,
+            base_name,
+        )
 
 
 def _read_kept(place: Path) -> _DescribedFiles | None:

@@ -14,6 +14,7 @@ SERVED_ARCHITECTURES: Final = (
     "Qwen3ForCausalLM",
 )
 SERVED_ROPE_TYPES: Final = ("default", "linear", "dynamic", "yarn", "llama3")
+DEFAULT_SLIDING_WINDOW_TOKENS: Final = 4096
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,14 @@ def _refuse_unserved(config: dict[str, Any]) -> None:
     activation = config.get("hidden_act", "silu")
     if activation != "silu":
         refuse(f"The activation {activation!r} is not served.", "hidden_act", "silu", activation)
+    part = _rope(config).get("partial_rotary_factor", config.get("partial_rotary_factor"))
+    if part not in (None, 1):
+        refuse(
+            f"Rotating only a part of each head ({part}) is not served.",
+            "partial_rotary_factor",
+            "1 or absent",
+            repr(part),
+        )
     if config.get("quantization_config"):
         method = str(config["quantization_config"].get("quant_method", "unknown"))
         refuse(
@@ -144,21 +153,21 @@ def _max_model_tokens(config: dict[str, Any]) -> int:
     original length.
     """
     tokens = _scaled_tokens(config, _count(config, "max_position_embeddings"))
-    if _slides(config):
-        tokens = min(tokens, _count(config, "sliding_window"))
-    return tokens
+    window = _sliding_window(config)
+    return tokens if window is None else min(tokens, window)
 
 
-def _slides(config: dict[str, Any]) -> bool:
-    return config.get("sliding_window") is not None and bool(
-        config.get("use_sliding_window", config.get("model_type") == "mistral")
-    )
+def _sliding_window(config: dict[str, Any]) -> int | None:
+    if not config.get("use_sliding_window", config.get("model_type") == "mistral"):
+        return None
+    # Where the field is absent Transformers slides, and only an explicit null says otherwise.
+    if "sliding_window" in config and config["sliding_window"] is None:
+        return None
+    return _count(config, "sliding_window", DEFAULT_SLIDING_WINDOW_TOKENS)
 
 
 def _scaled_tokens(config: dict[str, Any], tokens: int) -> int:
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    if not isinstance(rope, dict):
-        refuse("The rope scaling is no object.", "rope_scaling", "an object", repr(rope))
+    rope = _rope(config)
     kind = str(rope.get("rope_type", rope.get("type", "default")))
     if kind not in SERVED_ROPE_TYPES:
         refuse(
@@ -173,6 +182,13 @@ def _scaled_tokens(config: dict[str, Any], tokens: int) -> int:
         original = rope.get("original_max_position_embeddings")
         return max(tokens, int((original or tokens) * _factor(rope)))
     return tokens
+
+
+def _rope(config: dict[str, Any]) -> dict[str, Any]:
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(rope, dict):
+        refuse("The rope scaling is no object.", "rope_scaling", "an object", repr(rope))
+    return rope
 
 
 def _factor(rope: dict[str, Any]) -> float:
