@@ -1,0 +1,171 @@
+"""The `loraplex` command: its own commands, and those that components contribute.
+
+A component's commands come from the entry-point group `loraplex.commands` and are imported only
+when they are asked for, so that one that is broken or slow costs the others nothing.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any, cast
+
+import typer
+import typer.main
+from typer.core import TyperCommand, TyperGroup
+
+from loraplex.engine.protocol.errors import DomainError
+
+GROUP = "loraplex.commands"
+OWN_GROUPS = (
+    EntryPoint("tenant", "loraplex.platform.tenancy.commands:tenant", GROUP),
+    EntryPoint("key", "loraplex.platform.tenancy.commands:key", GROUP),
+)
+"""The platform's own groups, loaded as late as the others."""
+AnyCommand = TyperCommand | TyperGroup
+
+
+class ComponentCommands(TyperGroup):
+    """A group that knows the names of contributed commands before it imports them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*super().list_commands(ctx), *sorted(self._contributed())]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        own = super().get_command(ctx, cmd_name)
+        if own is not None:
+            return own
+        entry = self._contributed().get(cmd_name)
+        if entry is None:
+            return None
+        try:
+            return as_command(cmd_name, entry.load())
+        except Exception as error:  # any failure of a component is its own
+            return broken_command(cmd_name, error)
+
+    @staticmethod
+    def _contributed() -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in (*entry_points(group=GROUP), *OWN_GROUPS)}
+
+
+def as_command(name: str, contributed: object) -> AnyCommand:
+    """A Typer application as a group, a function as one command."""
+    if isinstance(contributed, typer.Typer):
+        command: Any = typer.main.get_command(contributed)
+    elif callable(contributed):
+        single = typer.Typer(add_completion=False)
+        single.command(name)(contributed)
+        command = typer.main.get_command(single)
+    else:
+        raise TypeError(f"the command {name!r} is a {type(contributed).__name__}")
+    command.name = name
+    return cast(AnyCommand, command)
+
+
+def broken_command(name: str, error: Exception) -> AnyCommand:
+    """Stands in for a component that cannot be imported: named in the help, fails when called."""
+    reason = f"{type(error).__name__}: {error}"
+
+    def fail() -> None:
+        typer.echo(f"`loraplex {name}` cannot be loaded: {reason}", err=True)
+        raise typer.Exit(1) from error
+
+    fail.__doc__ = f"(cannot be loaded: {reason})"
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    single = typer.Typer(add_completion=False)
+    single.command(name, context_settings=settings)(fail)
+    return cast(AnyCommand, typer.main.get_command(single))
+
+
+app = typer.Typer(
+    cls=ComponentCommands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Serve many tenants' LoRA adapters from one copy of a base model.",
+)
+
+
+@app.command()
+def serve(
+    workers: Annotated[int | None, typer.Option(min=1, help="Engine workers.")] = None,
+    gateways: Annotated[int | None, typer.Option(min=1, help="Gateway processes.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A name in <data dir>/models, or a model's directory.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Public port.")] = None,
+) -> None:
+    """Start everything on this machine, embedded services included, until Ctrl-C."""
+    from loraplex.platform.embedded.serve import serve as run
+
+    options = {"workers": workers, "gateways": gateways, "model": model, "port": port}
+    run(**{name: value for name, value in options.items() if value is not None})
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database's schema to this version's revision."""
+    from loraplex.platform.database.migrate import upgrade
+    from loraplex.platform.settings import Settings
+
+    url = Settings().database_migrator_url
+    if url is None:
+        raise typer.BadParameter("LORAPLEX_DATABASE_MIGRATOR_URL is not set")
+    upgrade(url.get_secret_value())
+
+
+@app.command()
+def controller() -> None:
+    """Run the controller: worker registration and the outbox relay."""
+    from loraplex.platform.pools.controller import run_controller
+    from loraplex.platform.settings import Settings
+
+    log_to_stderr()
+    asyncio.run(run_controller(Settings()))
+
+
+@app.command()
+def jobs(
+    concurrency: Annotated[int, typer.Option(min=1, help="Jobs at once.")] = 2,
+) -> None:
+    """Run the background jobs: a Celery worker with its beat."""
+    from loraplex.platform.jobs import make_celery
+    from loraplex.platform.settings import Settings
+
+    settings = Settings()
+    schedule = settings.run_dir / "beat-schedule"
+    schedule.parent.mkdir(parents=True, exist_ok=True)
+    make_celery(settings).worker_main(
+        [
+            "worker",
+            "--beat",
+            f"--schedule={schedule}",
+            f"--concurrency={concurrency}",
+            "--loglevel=INFO",
+            # One worker: it has nobody to gossip with, and starts faster without.
+            "--without-gossip",
+            "--without-mingle",
+        ]
+    )
+
+
+def log_to_stderr() -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=os.environ.get("LORAPLEX_LOG_LEVEL", "INFO"),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+
+
+def main() -> None:
+    """Run a command; a refusal is a sentence on stderr and status 1, never a traceback."""
+    try:
+        app()
+    except DomainError as error:
+        typer.echo(f"loraplex: {error.message}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
