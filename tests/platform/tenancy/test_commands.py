@@ -1,0 +1,112 @@
+import asyncio
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from loraplex.platform.database.sessions import Database
+from loraplex.platform.secrets import SecretKeys
+from loraplex.platform.settings import Settings
+from loraplex.platform.tenancy.commands import key as key_commands
+from loraplex.platform.tenancy.commands import tenant as tenant_commands
+from loraplex.platform.tenancy.errors import InvalidKey
+from loraplex.platform.tenancy.principals import OperatorPrincipal, TenantPrincipal
+from loraplex.platform.tenancy.service import Authenticator
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def operators_environment(services: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert services.database_system_url is not None
+    assert services.secret_key is not None
+    url = services.database_system_url.get_secret_value()
+    monkeypatch.setenv("LORAPLEX_DATABASE_SYSTEM_URL", url)
+    monkeypatch.setenv("LORAPLEX_SECRET_KEY", services.secret_key.get_secret_value())
+
+
+def tenants(*arguments: str) -> Result:
+    return runner.invoke(tenant_commands, arguments)
+
+
+def keys(*arguments: str) -> Result:
+    return runner.invoke(key_commands, arguments)
+
+
+def made_key(*arguments: str) -> tuple[str, str]:
+    """The id and the text of a new key."""
+    result = keys("create", *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stderr.split()[1].rstrip(";"), result.stdout.strip()
+
+
+async def authenticate(services: Settings, key: str) -> TenantPrincipal | OperatorPrincipal:
+    assert services.database_url is not None
+    database = Database(services.database_url.get_secret_value())
+    try:
+        authenticator = Authenticator(database, SecretKeys.from_settings(services))
+        return await authenticator.authenticate(key, "192.0.2.77")
+    finally:
+        await database.dispose()
+
+
+def test_a_tenant_and_its_key_are_made_shown_and_revoked(services: Settings, name: str) -> None:
+    created = tenants("create", name, "--max-concurrent-requests", "3")
+    assert created.exit_code == 0, created.output
+    assert created.stdout.startswith(f"{name}\t")
+    assert f"{name}\t" in tenants("list").stdout
+
+    key_id, text = made_key("--tenant", name, "--name", "ci")
+    principal = asyncio.run(authenticate(services, text))
+    assert isinstance(principal, TenantPrincipal)
+    assert (principal.tenant_name, principal.max_concurrent_requests) == (name, 3)
+
+    listed = keys("list", "--tenant", name).stdout
+    assert listed.split("\t")[0] == key_id
+    assert listed.endswith("ci\tlive\n")
+    assert text not in listed
+
+    assert keys("revoke", key_id).exit_code == 0
+    assert keys("list", "--tenant", name).stdout.endswith("ci\trevoked\n")
+    with pytest.raises(InvalidKey):
+        asyncio.run(authenticate(services, text))
+
+
+def test_an_operators_key_is_made(services: Settings) -> None:
+    key_id, text = made_key("--operator", "--name", "oncall")
+    principal = asyncio.run(authenticate(services, text))
+    assert principal == OperatorPrincipal(key_id=UUID(key_id), name="oncall")
+    assert key_id in keys("list", "--operator").stdout
+
+
+@pytest.mark.parametrize("bad", ["a/b", "a:b", "a@b", "Acme", "-a", "a-", "", "a" * 64, "ä", "a\n"])
+def test_a_name_that_a_model_could_not_carry_is_refused(bad: str) -> None:
+    result = tenants("create", "--", bad)
+    assert result.exit_code == 1
+    assert "is no tenant name" in result.stderr
+
+
+def test_a_name_is_given_once(name: str) -> None:
+    assert tenants("create", name).exit_code == 0
+    again = tenants("create", name)
+    assert (again.exit_code, again.stderr) == (1, f"A tenant named {name!r} already exists.\n")
+
+
+def test_what_does_not_exist_is_named(name: str) -> None:
+    assert keys("create", "--tenant", name).stderr == f"There is no tenant named {name!r}.\n"
+    missing = str(uuid4())
+    assert keys("revoke", missing).stderr == f"There is no key with id {missing}.\n"
+
+
+@pytest.mark.parametrize("owner", [[], ["--operator", "--tenant", "acme"]])
+def test_a_key_has_exactly_one_owner(owner: list[str]) -> None:
+    assert keys("create", *owner).exit_code == 2
+
+
+def test_a_missing_database_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LORAPLEX_DATABASE_SYSTEM_URL")
+    monkeypatch.setenv("LORAPLEX_DATA_DIR", str(tmp_path))
+    result = tenants("list")
+    assert result.exit_code == 1
+    assert "LORAPLEX_DATABASE_SYSTEM_URL is not set" in result.stderr
