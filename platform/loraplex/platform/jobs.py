@@ -15,9 +15,15 @@ from importlib.metadata import entry_points
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from celery import Celery, Task, shared_task
-from celery.signals import import_modules, worker_process_init, worker_process_shutdown
+from celery.signals import (
+    import_modules,
+    setup_logging,
+    worker_process_init,
+    worker_process_shutdown,
+)
 
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.logs import configure_logging
 from loraplex.platform.settings import MissingSetting, Settings
 
 P = ParamSpec("P")
@@ -131,7 +137,6 @@ def _configuration(settings: Settings) -> Mapping[str, Any]:
         "task_publish_retry": False,
         "worker_prefetch_multiplier": 1,
         "worker_cancel_long_running_tasks_on_connection_loss": True,
-        "worker_hijack_root_logger": False,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_connection_timeout": 5,
@@ -161,6 +166,9 @@ def _connect(app: Jobs, settings: Settings) -> None:
             module = import_module(name)
             app.conf.beat_schedule |= getattr(module, "BEAT_SCHEDULE", {})
 
+    def log_as_we_do(loglevel: str | int | None = None, **_: object) -> None:
+        configure_logging(level=loglevel or "INFO")
+
     def open_context(**_: object) -> None:
         app.context = JobContext.open(settings)
 
@@ -169,6 +177,7 @@ def _connect(app: Jobs, settings: Settings) -> None:
             app.context.close()
             app.context = None
 
+    setup_logging.connect(log_as_we_do, weak=False)
     import_modules.connect(load_jobs, sender=app, weak=False)
     worker_process_init.connect(open_context, weak=False)
     worker_process_shutdown.connect(close_context, weak=False)

@@ -30,7 +30,7 @@ SECRET_TEXT = re.compile(
 )
 
 
-def configure_logging(*, json: bool | None = None, level: str = "INFO") -> None:
+def configure_logging(*, json: bool | None = None, level: str | int = "INFO") -> None:
     """Send every log line of this process to standard error.
 
     `json` None means JSON unless a person looks on (standard error is a terminal).
@@ -61,7 +61,7 @@ def configure_logging(*, json: bool | None = None, level: str = "INFO") -> None:
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    root.setLevel(level.upper() if isinstance(level, str) else level)
 
 
 @contextmanager
