@@ -5,7 +5,6 @@ when they are asked for, so that one that is broken or slow costs the others not
 """
 
 import asyncio
-import logging
 import os
 import sys
 from importlib.metadata import EntryPoint, entry_points
@@ -118,10 +117,11 @@ def migrate() -> None:
 @app.command()
 def controller() -> None:
     """Run the controller: worker registration and the outbox relay."""
+    from loraplex.platform.logs import configure_logging
     from loraplex.platform.pools.controller import run_controller
     from loraplex.platform.settings import Settings
 
-    log_to_stderr()
+    configure_logging(level=os.environ.get("LORAPLEX_LOG_LEVEL", "INFO"))
     asyncio.run(run_controller(Settings()))
 
 
@@ -147,14 +147,6 @@ def jobs(
             "--without-gossip",
             "--without-mingle",
         ]
-    )
-
-
-def log_to_stderr() -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=os.environ.get("LORAPLEX_LOG_LEVEL", "INFO"),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
 
 
