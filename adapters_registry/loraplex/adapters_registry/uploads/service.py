@@ -34,6 +34,7 @@ class Uploads:
     store: ObjectStore
     base_name: str
     max_upload_bytes: int
+    max_config_bytes: int = MAX_CONFIG_BYTES
 
     async def submit(
         self, principal: TenantPrincipal, name: str, config: bytes, weights: Path
@@ -84,7 +85,7 @@ class Uploads:
     def check_sizes(self, config: bytes, weights: Path) -> int:
         """The bytes of both files; raises EmptyUpload and UploadTooLarge."""
         sizes = {
-            "adapter_config": (len(config), MAX_CONFIG_BYTES),
+            "adapter_config": (len(config), self.max_config_bytes),
             "adapter_model": (weights.stat().st_size, self.max_upload_bytes),
         }
         for field, (size_bytes, limit_bytes) in sizes.items():
