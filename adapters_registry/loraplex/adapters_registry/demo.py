@@ -9,25 +9,28 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import DemoAdapterRejected, DemoAdapterUnfinished
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.models import VersionStatus
 from loraplex.adapters_registry.versions.service import Catalogue, register_base
-from loraplex.adapters_registry.versions.views import VersionView
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
+from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.private_files import write_private
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import MissingSetting, Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
-from loraplex.platform.tenancy.errors import InvalidKey, TenantNotFound
-from loraplex.platform.tenancy.models import ApiKey, OperatorKey, Tenant
+from loraplex.platform.tenancy.errors import InvalidKey, TenantNotFound, TooManyFailures
+from loraplex.platform.tenancy.keys import kind_of
+from loraplex.platform.tenancy.models import ApiKey, OperatorKey
 from loraplex.platform.tenancy.principals import OperatorPrincipal, Principal, TenantPrincipal
 from loraplex.platform.tenancy.service import Authenticator
 
@@ -70,7 +73,7 @@ def adapters_dir() -> Path:
 
 @dataclass(frozen=True)
 class Demo:
-    """What seeding needs: both roles of the database, the store, and the keys' secret."""
+    """What seeding needs: both roles of the database, the way in for uploads, and the secret."""
 
     settings: Settings
     app: Database
@@ -78,23 +81,24 @@ class Demo:
     administration: TenantAdministration
     authenticator: Authenticator
     uploads: Uploads
-    catalogue: Catalogue
+    table: ModuleTable
 
     @classmethod
     def open(cls, settings: Settings) -> "Demo":
-        app = Database(_url(settings, "database_url"), pool_size=4)
-        system = Database(_url(settings, "database_system_url"), pool_size=1)
+        app = Database(_url(settings.database_url, "LORAPLEX_DATABASE_URL"))
+        system_url = _url(settings.database_system_url, "LORAPLEX_DATABASE_SYSTEM_URL")
         secrets = SecretKeys.from_settings(settings)
-        base_name = _module_table(settings).base_name
+        model_dir = locate_model(settings.model, settings.models_dir)
+        table = load_or_describe(model_dir, None, settings.data_dir / "cache" / "models")
         store = ObjectStore.from_settings(settings)
         return cls(
             settings,
             app,
-            system,
+            Database(system_url, pool_size=1),
             TenantAdministration(secrets),
             Authenticator(app, secrets),
-            Uploads(app, store, base_name, settings.max_upload_bytes),
-            Catalogue(),
+            Uploads(app, store, table.base_name, settings.max_upload_bytes),
+            table,
         )
 
     async def close(self) -> None:
@@ -102,43 +106,104 @@ class Demo:
         await self.system.dispose()
 
     async def seed(self) -> None:
+        file = self.settings.data_dir / CREDENTIALS_FILE
+        known = _read(file)
         async with self.system.unit_of_work() as session:
-            await register_base(session, _module_table(self.settings))
-        known = read_credentials(self.settings.data_dir / CREDENTIALS_FILE)
-        admin_key, _ = await self.admin(known)
-        tenants = DEMO_TENANTS if self.settings.demo else {}
-        seeded = [await self.tenant(name, known) for name in DEMO_TENANTS if name in tenants]
-        await asyncio.gather(
-            *(
-                self.push(principal, adapter)
-                for _, principal in seeded
-                for adapter in tenants[principal.tenant_name]
-            )
-        )
-        credentials = {
+            await register_base(session, self.table)
+        credentials: dict[str, Any] = {
             "base_url": self.settings.local_url,
-            "admin": {"api_key": admin_key},
-            "tenants": {
-                principal.tenant_name: {
-                    "api_key": key,
-                    "adapters": list(tenants[principal.tenant_name]),
-                }
-                for key, principal in seeded
-            },
+            "admin": {"api_key": await self.admin_key(known)},
+            "tenants": {},
         }
-        text = json.dumps(credentials, indent=2) + "\n"
-        write_private(self.settings.data_dir / CREDENTIALS_FILE, text)
+        pushes = []
+        for name, adapters in DEMO_TENANTS.items():
+            if not self.settings.demo:
+                await self.revoke_tenant_keys(name)
+                continue
+            key, principal = await self.tenant_key(name, known)
+            credentials["tenants"][name] = {"api_key": key, "adapters": list(adapters)}
+            pushes += [self.push(principal, adapter) for adapter in adapters]
+        await asyncio.gather(*pushes)
+        write_private(file, json.dumps(credentials, indent=2) + "\n")
 
-    async def admin(self, known: Mapping[str, Any]) -> tuple[str, OperatorPrincipal]:
-        """The operator's key from the file while it is valid, else a new one."""
-        key = known.get("admin", {}).get("api_key", "")
+    async def admin_key(self, known: Mapping[str, Any]) -> str:
+        """The file's operator key while it is valid, else a new one."""
+        key: str = known.get("admin", {}).get("api_key", "")
+        if isinstance(await self.whose(key), OperatorPrincipal):
+            return key
+        async with self.system.unit_of_work() as session:
+            await self.revoke(session, await self.administration.list_operator_keys(session))
+            _, key = await self.administration.create_operator_key(session, KEY_NAME)
+        return key
+
+    async def tenant_key(self, name: str, known: Mapping[str, Any]) -> tuple[str, TenantPrincipal]:
+        """The file's key of this tenant while it is valid, else a new one; and whose it is."""
+        key: str = known.get("tenants", {}).get(name, {}).get("api_key", "")
         principal = await self.whose(key)
-        if isinstance(principal, OperatorPrincipal):
+        if isinstance(principal, TenantPrincipal) and principal.tenant_name == name:
             return key, principal
         async with self.system.unit_of_work() as session:
-            for old in await self.administration.list_operator_keys(session):
-                await self.revoke(old)
-            _, key = await self.administration.create_operator_key(session, KEY_NAME)
+            try:
+                tenant = await self.administration.find_tenant(session, name)
+            except TenantNotFound:
+                tenant = await self.administration.create_tenant(session, name)
+            await self.revoke(session, await self.administration.list_keys(session, tenant))
+            _, key = await self.administration.create_key(session, tenant, KEY_NAME)
         principal = await self.whose(key)
-        assert isinstance(principal, OperatorPrincipal), "a new operator key is an operator's"
+        assert isinstance(principal, TenantPrincipal), "a tenant's new key is the tenant's"
         return key, principal
+
+    async def revoke_tenant_keys(self, name: str) -> None:
+        """Without the demo, its keys of an earlier start must not open anything."""
+        async with self.system.unit_of_work() as session:
+            try:
+                tenant = await self.administration.find_tenant(session, name)
+            except TenantNotFound:
+                return
+            await self.revoke(session, await self.administration.list_keys(session, tenant))
+
+    async def revoke(self, session: AsyncSession, keys: Sequence[ApiKey | OperatorKey]) -> None:
+        """End the keys that earlier starts made; those that people made stay."""
+        for key in keys:
+            if key.name == KEY_NAME and key.revoked_at is None:
+                await self.administration.revoke_key(session, key.id)
+
+    async def whose(self, key: str) -> Principal | None:
+        if kind_of(key) is None:
+            return None
+        try:
+            return await self.authenticator.authenticate(key, LOOPBACK)
+        except (InvalidKey, TooManyFailures):
+            return None
+
+    async def push(self, principal: TenantPrincipal, name: str) -> None:
+        """Upload a demo adapter, unless its version exists, and wait until it is ready."""
+        folder = adapters_dir() / name
+        config = (folder / "adapter_config.json").read_bytes()
+        weights = folder / "adapter_model.safetensors"
+        version, _ = await self.uploads.submit(principal, name, config, weights)
+        deadline = time.monotonic() + READY_SECONDS
+        while version.status is not VersionStatus.READY:
+            if version.status is VersionStatus.REJECTED:
+                reasons = "; ".join(reason.message for reason in version.reasons)
+                raise DemoAdapterRejected(version.model, reasons)
+            if time.monotonic() > deadline:
+                raise DemoAdapterUnfinished(version.model, READY_SECONDS)
+            await asyncio.sleep(READY_PAUSE_SECONDS)
+            async with self.app.unit_of_work(principal.tenant_id) as session:
+                version = await Catalogue().get_version(session, principal, name, version.version)
+
+
+def _url(url: SecretStr | None, name: str) -> str:
+    if url is None:
+        raise MissingSetting(name)
+    return url.get_secret_value()
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """The credentials of an earlier start; what cannot be read is made anew."""
+    try:
+        credentials: dict[str, Any] = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return credentials

@@ -126,3 +126,29 @@ class BlobMissing(DomainError):
 
     def __init__(self, key: str) -> None:
         super().__init__(f"The object store has no {key}.", value=key)
+
+
+class DemoAdapterRejected(DomainError):
+    """An adapter that comes with Loraplex does not fit the base model that is served."""
+
+    kind, code = Kind.INVALID, "demo_adapter_rejected"
+
+    def __init__(self, model: str, reasons: str) -> None:
+        super().__init__(
+            f"The demo's {model} was rejected: {reasons}. Set LORAPLEX_DEMO=0 to go without the "
+            "demo.",
+            value=model,
+        )
+
+
+class DemoAdapterUnfinished(DomainError):
+    """A demo adapter's validation takes too long; the jobs may not be running."""
+
+    kind, code = Kind.OVERLOADED, "demo_adapter_unfinished"
+
+    def __init__(self, model: str, seconds: float) -> None:
+        super().__init__(
+            f"The demo's {model} is not validated after {seconds:.0f} s; is `loraplex jobs` "
+            "running?",
+            value=model,
+        )

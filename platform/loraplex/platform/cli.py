@@ -106,11 +106,11 @@ def serve(
 def migrate() -> None:
     """Bring the database's schema to this version's revision."""
     from loraplex.platform.database.migrate import upgrade
-    from loraplex.platform.settings import Settings
+    from loraplex.platform.settings import MissingSetting, Settings
 
     url = Settings().database_migrator_url
     if url is None:
-        raise typer.BadParameter("LORAPLEX_DATABASE_MIGRATOR_URL is not set")
+        raise MissingSetting("LORAPLEX_DATABASE_MIGRATOR_URL")
     upgrade(url.get_secret_value())
 
 
@@ -134,13 +134,11 @@ def jobs(
     from loraplex.platform.settings import Settings
 
     settings = Settings()
-    schedule = settings.run_dir / "beat-schedule"
-    schedule.parent.mkdir(parents=True, exist_ok=True)
+    settings.run_dir.mkdir(parents=True, exist_ok=True)
     make_celery(settings).worker_main(
         [
             "worker",
             "--beat",
-            f"--schedule={schedule}",
             f"--concurrency={concurrency}",
             "--loglevel=INFO",
             # One worker: it has nobody to gossip with, and starts faster without.

@@ -89,6 +89,13 @@ class Settings(BaseSettings):
     def is_loopback(self) -> bool:
         return self.host in {"127.0.0.1", "::1", "localhost"}
 
+    @property
+    def local_url(self) -> str:
+        """The public address as a program on this machine calls it."""
+        everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, never bound
+        host = everywhere.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
     @classmethod
     def settings_customise_sources(
         cls,

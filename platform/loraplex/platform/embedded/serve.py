@@ -106,10 +106,9 @@ async def _start(settings: Settings, public: socket.socket, supervisor: Supervis
         ]
     )
     supervisor.report(f"starting {_count(settings.gateways, 'gateway')}")
-    base_url = public_url(settings)
-    await _until_ready(f"{base_url}/readyz", [*control_plane, *workers, *gateways])
+    await _until_ready(f"{settings.local_url}/readyz", [*control_plane, *workers, *gateways])
     supervisor.report("ready")
-    return summary(base_url, credentials_file, shows_admin_key=admin_now != admin_before)
+    return summary(settings.local_url, credentials_file, shows_admin_key=admin_now != admin_before)
 
 
 async def _start_control_plane(
@@ -167,13 +166,6 @@ async def _engine_config(
         adapter_cache_dir=str(private_dir(cache_dir / "adapters")),
         adapter_cache_bytes=settings.adapter_cache_bytes,
     )
-
-
-def public_url(settings: Settings) -> str:
-    """The address a person on this machine can call."""
-    wildcard = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-    host = wildcard.get(settings.host, settings.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
 
 
 async def _until_ready(url: str, children: Iterable[Child]) -> None:

@@ -12,8 +12,10 @@ from loraplex.platform.embedded.leftovers import ChildRecords
 from loraplex.platform.embedded.private_files import private_dir
 from loraplex.platform.embedded.processes import Command, Service, log_tail
 
-STOP_SECONDS = 15.0
+STOP_SECONDS = 16.0
 """From the first signal until everything is gone or killed; probes in flight may add a few."""
+RESERVED_SECONDS = 1.0
+"""What each earlier stage keeps of that: gateways, the last stage, have streams to end."""
 
 
 class Supervisor:
@@ -64,8 +66,8 @@ class Supervisor:
         deadline = time.monotonic() + STOP_SECONDS
         while self._stages:
             stage = self._stages[-1]
-            # The stages before this one get their share of the time that is left.
-            grace_seconds = max(0.5, (deadline - time.monotonic()) / len(self._stages))
+            reserved_seconds = RESERVED_SECONDS * (len(self._stages) - 1)
+            grace_seconds = max(RESERVED_SECONDS, deadline - time.monotonic() - reserved_seconds)
             grace_seconds = 0.0 if self._hurry.is_set() else grace_seconds
             await asyncio.gather(*(child.stop(grace_seconds) for child in stage))
             self._stages.pop()
