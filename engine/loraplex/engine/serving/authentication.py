@@ -8,6 +8,10 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 from zmq.utils import z85
 
+from loraplex.engine.serving.identity import CurvePair
+
+ZAP_DOMAIN = "worker"
+
 
 class OneKey:
     """Lets a peer in if its CURVE public key is the one given (Z85)."""
@@ -31,8 +35,16 @@ def only_gateways(
     z85.decode(public_key)  # a malformed key fails here, not at the first connection
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
-    authenticator.configure_curve_callback(credentials_provider=OneKey(public_key))
+    authenticator.configure_curve_callback(ZAP_DOMAIN, OneKey(public_key))
     try:
         yield
     finally:
         authenticator.stop()
+
+
+def protect(socket: zmq.Socket[bytes], curve: CurvePair) -> None:
+    """Make a socket the server side of CURVE; before it binds."""
+    socket.curve_publickey = curve.public
+    socket.curve_secretkey = curve.secret
+    socket.curve_server = True
+    socket.setsockopt_string(zmq.ZAP_DOMAIN, ZAP_DOMAIN)

@@ -88,8 +88,6 @@ class EngineLoop:
                 self._flush()
                 raise EngineBroken(f"{self._failed_steps} steps failed in a row") from error
             return
-        if outputs:
-            self._failed_steps = 0
         for output in outputs:
             self._deliver(output)
 
@@ -97,6 +95,7 @@ class EngineLoop:
         request = self._requests.get(output.request_id)
         if request is None:  # it has ended already, for a reason of our own
             return
+        self._failed_steps = 0
         request.output_tokens = output.output_tokens
         if output.finish_reason is not None:
             del self._requests[output.request_id]

@@ -7,9 +7,10 @@ import msgspec
 import zmq
 
 from loraplex.engine.protocol.messages import HEARTBEAT_SECONDS, Heartbeat
+from loraplex.engine.serving.authentication import protect
 from loraplex.engine.serving.identity import WorkerIdentity
 from loraplex.engine.serving.progress import Progress
-from loraplex.engine.serving.transport import bind, protect
+from loraplex.engine.serving.transport import bind
 
 
 class Heartbeats:
@@ -30,7 +31,7 @@ class Heartbeats:
         self._beat_now = Event()
         self._encoder = msgspec.msgpack.Encoder()
         self._socket = context.socket(zmq.PUB)
-        protect(self._socket, identity)
+        protect(self._socket, identity.curve)
         self._socket.linger = 500
         self.endpoint = bind(self._socket, host)
 

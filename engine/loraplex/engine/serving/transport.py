@@ -27,6 +27,7 @@ from loraplex.engine.protocol.messages import (
     Welcome,
     WorkerLimits,
 )
+from loraplex.engine.serving.authentication import protect
 from loraplex.engine.serving.commands import (
     Add,
     CancelRequest,
@@ -90,7 +91,7 @@ class Transport:
         self._outputs.set_hwm(0)
         self._outputs.bind(self.outlet_address)
         self._router = context.socket(zmq.ROUTER)
-        protect(self._router, identity)
+        protect(self._router, identity.curve)
         # A gateway that reconnects before its old connection is seen to be dead takes its name.
         self._router.router_handover = True
         # A ROUTER drops what does not fit its queue, and a dropped output is a torn stream. What
@@ -177,14 +178,6 @@ class Transport:
             log.warning("gateway %r fell silent; its requests are cancelled", gateway)
             del self._heard_at[gateway]
             self._inbox.put(Reconcile(gateway, frozenset()))
-
-
-def protect(socket: zmq.Socket[bytes], identity: WorkerIdentity) -> None:
-    """Make a socket the server side of CURVE, before it binds."""
-    socket.curve_publickey = identity.curve.public
-    socket.curve_secretkey = identity.curve.secret
-    socket.curve_server = True
-    socket.setsockopt_string(zmq.ZAP_DOMAIN, "worker")
 
 
 def bind(socket: zmq.Socket[bytes], host: str) -> str:

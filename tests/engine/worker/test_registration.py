@@ -1,0 +1,132 @@
+"""A worker's registration against a real HTTP server that comes, goes and refuses."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from queue import SimpleQueue
+from threading import Event
+
+import pytest
+
+from loraplex.engine.serving.identity import CurvePair
+from loraplex.engine.serving.registration import Controller, Registrar, Superseded
+from loraplex.engine.serving.server import WorkerServer
+
+Call = tuple[str, str, dict[str, str]]
+
+
+class ControlPlane:
+    """Records calls, and answers each with the status that `answer` chooses."""
+
+    def __init__(self) -> None:
+        self.calls: SimpleQueue[Call] = SimpleQueue()
+        self.answer: Callable[[str], int] = lambda method: 200
+        self.port = 0
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        plane = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def handle_any(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length") or 0))
+                plane.calls.put((self.command, self.path, json.loads(body or b"{}")))
+                self.send_response(plane.answer(self.command))
+                self.end_headers()
+                self.wfile.write(b'{"lease_seconds": 0.1}')
+
+            do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        with HTTPServer(("127.0.0.1", self.port), Handler) as server:
+            self.port = server.server_port
+            thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
+            thread.start()
+            yield
+            server.shutdown()
+            thread.join()
+
+    def next_call(self) -> Call:
+        return self.calls.get(timeout=5)
+
+    def next_method(self, wanted: str) -> Call:
+        while (call := self.next_call())[0] != wanted:
+            pass
+        return call
+
+
+@pytest.fixture
+def plane() -> ControlPlane:
+    return ControlPlane()
+
+
+@contextmanager
+def registering(worker: WorkerServer, plane: ControlPlane) -> Iterator[None]:
+    controller = Controller(f"http://127.0.0.1:{plane.port}", "token", worker.registration)
+    stopping = Event()
+    thread = threading.Thread(target=lambda: Registrar(controller).run(stopping))
+    thread.start()
+    yield
+    stopping.set()
+    thread.join()
+
+
+def test_a_worker_registers_renews_and_deregisters(
+    worker: WorkerServer, plane: ControlPlane
+) -> None:
+    with plane.listening():
+        with registering(worker, plane):
+            method, path, body = plane.next_call()
+            assert (method, path) == ("POST", "/internal/workers")
+            assert body["worker_id"] == "w1"
+            assert body["requests_endpoint"].startswith("tcp://127.0.0.1:")
+            method, path, body = plane.next_call()
+            assert (method, path) == ("PUT", "/internal/workers/w1/lease")
+            assert body == {"incarnation": worker.registration.incarnation}
+        _, path, _ = plane.next_method("DELETE")
+        assert path == f"/internal/workers/w1?incarnation={worker.registration.incarnation}"
+
+
+def test_a_controller_that_restarts_is_found_again(
+    worker: WorkerServer, plane: ControlPlane
+) -> None:
+    with plane.listening():
+        first = plane.port
+    with registering(worker, plane):
+        with plane.listening():
+            assert plane.port == first
+            plane.next_method("POST")
+            plane.next_method("PUT")
+        with plane.listening():
+            plane.answer = lambda method: 404 if method == "PUT" else 200
+            plane.next_method("POST")  # its lease was forgotten meanwhile
+
+
+def test_a_database_that_is_away_is_waited_for(worker: WorkerServer, plane: ControlPlane) -> None:
+    plane.answer = lambda method: 503
+    with plane.listening(), registering(worker, plane):
+        plane.next_method("POST")
+        plane.next_method("POST")
+        plane.answer = lambda method: 200
+        plane.next_method("PUT")
+
+
+def test_a_worker_whose_place_is_taken_ends(worker: WorkerServer, plane: ControlPlane) -> None:
+    plane.answer = lambda method: 409 if method == "PUT" else 200
+    with plane.listening():
+        controller = Controller(f"http://127.0.0.1:{plane.port}", "t", worker.registration)
+        worker.start(controller)
+        assert isinstance(worker.ended.get(timeout=5), Superseded)
+
+
+def test_only_http_is_spoken(worker: WorkerServer) -> None:
+    with pytest.raises(ValueError, match="file:"):
+        Controller("file:///etc/passwd", "token", worker.registration)
+
+
+def test_secrets_are_not_shown(gateway_keys: CurvePair) -> None:
+    assert gateway_keys.secret.decode() not in repr(gateway_keys)
