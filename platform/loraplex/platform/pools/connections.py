@@ -219,6 +219,7 @@ class WorkerConnection:
         for task in self._tasks:
             task.cancel()
         self._dealer.disable_monitor()
+        self._monitor.close(0)  # or the context waits for it for ever
         self._dealer.close(GOODBYE_MILLISECONDS)
         self._subscriber.close(0)
 
