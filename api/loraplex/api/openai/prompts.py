@@ -6,6 +6,7 @@ from typing import cast
 
 from loraplex.api.openai.parameters import check_token_ids
 from loraplex.api.openai.schemas import ChatBody, CompletionBody, Message
+from loraplex.api.refusals import InvalidValue
 from loraplex.api.text.base_text import BaseText
 from loraplex.engine.protocol.module_table import ModuleTable
 
@@ -46,6 +47,10 @@ async def completion_prompts(
 
 async def _text_prompt(given: str, field: str, echo: bool, text: BaseText) -> Prompt:
     ids = await text.encode_text(given)
+    if not ids:
+        raise InvalidValue(
+            f"`{field}` should have at least one token.", field=field, rule="at least one token"
+        )
     return Prompt(ids, field, given if echo else "")
 
 

@@ -1,0 +1,58 @@
+"""A gateway under its real server, in a thread of this process, with a worker beside it."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Thread
+
+import httpx
+
+from loraplex.api.gateway import create_app
+from loraplex.api.server import GatewayServer, server_config
+from loraplex.platform.settings import Settings
+
+START_SECONDS = 30
+
+
+@dataclass
+class RunningGateway:
+    """Where it listens, and the server to stop it by."""
+
+    port: int
+    server: GatewayServer
+    thread: Thread
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self, key: str | None = None, timeout: float = 30) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=False)
+
+    def stop(self, seconds: float = 20) -> None:
+        """What SIGTERM does; returns when the server has ended."""
+        self.server.handle_exit(15, None)
+        self.thread.join(seconds)
+        assert not self.thread.is_alive(), "the gateway does not end"
+
+
+@contextmanager
+def running_gateway(settings: Settings) -> Iterator[RunningGateway]:
+    """A gateway that accepts connections; stopped at the end unless it was before."""
+    app = create_app(settings)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port: int = listener.getsockname()[1]
+    server = GatewayServer(server_config(app, settings), app.state.draining)
+    thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+    thread.start()
+    gateway = RunningGateway(port, server, thread)
+    try:
+        # The socket listens already: the first answer comes when the application has started.
+        httpx.get(f"{gateway.url}/healthz", timeout=START_SECONDS).raise_for_status()
+        yield gateway
+    finally:
+        if thread.is_alive():
+            gateway.stop()
