@@ -1,0 +1,1 @@
+"""The punica ops as torch custom ops: tensors in, tensors out, nothing known of requests."""

@@ -1,0 +1,151 @@
+"""Where an adapter's rank tiles go: packed into whole pages, none across a page's border."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from loraplex.engine.lora.modules import ModuleNumbers
+from loraplex.engine.memory.errors import PoolTooSmall
+from loraplex.engine.memory.pool import PageId
+from loraplex.engine.protocol.adapter import AdapterModule, AdapterSpec, TensorRef
+
+TILE_RANK_LIMIT: Final = 16
+"""Ranks in a tile: the least rows of a tensor core's matrix product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Ranks `start` to `end` of A or B of one module, as rows of `width` elements.
+
+    A's rows are its own; B is stored transposed, one row a rank, so that expanding is a sum of
+    rows. `page` counts the adapter's own pages, `offset` elements within that page.
+    """
+
+    module: int
+    tensor: TensorRef
+    is_a: bool
+    index: int
+    start: int
+    end: int
+    width: int
+    page: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class AdapterLayout:
+    """A packing plan: `pages` pages hold all `tiles`. Ranks and scales by module number."""
+
+    pages: int
+    tiles: tuple[Tile, ...]
+    modules: tuple[tuple[int, int, float], ...]
+    """(module number, true rank, scale)"""
+    tile_rank: int
+
+    @property
+    def tiles_per_module(self) -> int:
+        return max(-(-rank // self.tile_rank) for _, rank, _ in self.modules)
+
+
+@dataclass(frozen=True)
+class AdapterTables:
+    """What kernels need to find one resident adapter.
+
+    a_offsets  [modules, tiles]  int64 elements from the pool's start, -1 where absent
+    b_offsets  [modules, tiles]  likewise
+    ranks      [modules]         int32, 0 where absent
+    scales     [modules]         float32
+    """
+
+    a_offsets: Tensor
+    b_offsets: Tensor
+    ranks: Tensor
+    scales: Tensor
+
+
+def tile_rank(page_elements: int, widest: int) -> int:
+    """The most ranks a tile may have so that every tile fits a page: a power of two."""
+    if widest > page_elements:
+        raise PoolTooSmall(
+            f"A page of {page_elements} elements cannot hold one rank of {widest} features; "
+            "larger blocks make larger pages.",
+            field="block_tokens",
+            rule=f"a page of at least {widest} elements",
+            value=page_elements,
+        )
+    ranks = TILE_RANK_LIMIT
+    while ranks * widest > page_elements:
+        ranks //= 2
+    return ranks
+
+
+def plan_layout(
+    spec: AdapterSpec, numbers: ModuleNumbers, page_elements: int, ranks_per_tile: int
+) -> AdapterLayout:
+    """Pack an adapter's tiles, largest first, each into the first page with room.
+
+    Raises AdapterUnavailable where the adapter does not fit the base model.
+    """
+    numbers.check_base(spec)
+    modules = [(numbers.number(module), module) for module in spec.modules]
+    pieces = [
+        piece for number, module in modules for piece in _pieces(number, module, ranks_per_tile)
+    ]
+    pieces.sort(key=lambda piece: (piece[4] - piece[3]) * piece[5], reverse=True)
+    used: list[int] = []
+    tiles = []
+    for number, (tensor, is_a), index, start, end, width in pieces:
+        page, offset = _place((end - start) * width, used, page_elements)
+        tiles.append(Tile(number, tensor, is_a, index, start, end, width, page, offset))
+    return AdapterLayout(
+        pages=len(used),
+        tiles=tuple(tiles),
+        modules=tuple((number, module.rank, module.scale) for number, module in modules),
+        tile_rank=ranks_per_tile,
+    )
+
+
+_Piece = tuple[int, tuple[TensorRef, bool], int, int, int, int]
+
+
+def _pieces(number: int, module: AdapterModule, ranks_per_tile: int) -> list[_Piece]:
+    in_features, out_features = module.a.shape[1], module.b.shape[0]
+    pieces: list[_Piece] = []
+    for index, start in enumerate(range(0, module.rank, ranks_per_tile)):
+        end = min(start + ranks_per_tile, module.rank)
+        pieces.append((number, (module.a, True), index, start, end, in_features))
+        pieces.append((number, (module.b, False), index, start, end, out_features))
+    return pieces
+
+
+def _place(elements: int, used: list[int], page_elements: int) -> tuple[int, int]:
+    """First fit: the page and offset of a tile; opens a page where none has room."""
+    for page, filled in enumerate(used):
+        if filled + elements <= page_elements:
+            used[page] = filled + elements
+            return page, filled
+    used.append(elements)
+    return len(used) - 1, 0
+
+
+def make_tables(
+    layout: AdapterLayout,
+    pages: Sequence[PageId],
+    page_elements: int,
+    modules: int,
+) -> AdapterTables:
+    """The tables of an adapter whose pages are `pages`, on the CPU."""
+    shape = (modules, layout.tiles_per_module)
+    offsets = {is_a: torch.full(shape, -1, dtype=torch.int64) for is_a in (True, False)}
+    for tile in layout.tiles:
+        start = pages[tile.page] * page_elements + tile.offset
+        offsets[tile.is_a][tile.module, tile.index] = start
+    ranks = torch.zeros(modules, dtype=torch.int32)
+    scales = torch.zeros(modules, dtype=torch.float32)
+    for number, rank, scale in layout.modules:
+        ranks[number] = rank
+        scales[number] = scale
+    return AdapterTables(offsets[True], offsets[False], ranks, scales)

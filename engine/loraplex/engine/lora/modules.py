@@ -1,0 +1,64 @@
+"""Numbers the base model's linears, and groups those that read the same activation."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from loraplex.engine.protocol.adapter import AdapterModule, AdapterSpec
+from loraplex.engine.protocol.errors import AdapterUnavailable
+from loraplex.engine.protocol.module_table import LinearModule, ModuleTable
+
+LINEARS: Final = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class LinearGroup:
+    """Linears of one layer that share their input and write side by side into one output."""
+
+    index: int
+    start: int
+    end: int
+
+
+QKV: Final = LinearGroup(0, 0, 3)
+OUTPUT: Final = LinearGroup(1, 3, 4)
+GATE_UP: Final = LinearGroup(2, 4, 6)
+DOWN: Final = LinearGroup(3, 6, 7)
+GROUPS: Final = (QKV, OUTPUT, GATE_UP, DOWN)
+
+
+class ModuleNumbers:
+    """A linear's number is `layer * 7 + its place in LINEARS`."""
+
+    def __init__(self, table: ModuleTable) -> None:
+        self._table = table
+        self._by_path = table.by_path()
+        self.count = table.layers * len(LINEARS)
+        self.widest = max(max(m.in_features, m.out_features) for m in table.modules)
+
+    def number(self, module: AdapterModule) -> int:
+        """Raises AdapterUnavailable where the adapter does not fit this base."""
+        linear = self._by_path.get(module.path)
+        if linear is None or not _fits(module, linear):
+            raise AdapterUnavailable(
+                f"The adapter's module {module.path} does not fit {self._table.base_name}.",
+                field="adapter",
+                rule="modules and shapes of the base model",
+                value=module.path,
+            )
+        return linear.layer * len(LINEARS) + LINEARS.index(linear.linear)
+
+    def check_base(self, spec: AdapterSpec) -> None:
+        if spec.base_digest != self._table.base_digest:
+            raise AdapterUnavailable(
+                f"The adapter was made for another base than {self._table.base_name}.",
+                field="adapter",
+                rule=f"base {self._table.base_digest}",
+                value=spec.base_digest,
+            )
+
+
+def _fits(module: AdapterModule, linear: LinearModule) -> bool:
+    return module.a.shape == (module.rank, linear.in_features) and module.b.shape == (
+        linear.out_features,
+        module.rank,
+    )

@@ -1,0 +1,111 @@
+"""A step's rows by adapter: derived from the residency table anew at every step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+
+from loraplex.engine.kernels.ops import Kernels
+from loraplex.engine.lora.layout import AdapterTables
+from loraplex.engine.lora.modules import GROUPS, LINEARS, LinearGroup
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Rows `start` to `end` of the step use one adapter."""
+
+    start: int
+    end: int
+    adapter: AdapterTables
+
+
+@dataclass(frozen=True)
+class LoraBatch:
+    """What the sgmv ops read, for all modules; the adapters are those of this step.
+
+    segments   [segments, 3]                 int32 (first row, end row, adapter)
+    a_offsets  [adapters, modules, tiles]    int64
+    b_offsets  [adapters, modules, tiles]    int64
+    ranks      [adapters, modules]           int32
+    scales     [adapters, modules]           float32
+    has_group  by layer * 4 + group: whether any adapter of the step adapts one of its linears
+    """
+
+    segments: Tensor
+    a_offsets: Tensor
+    b_offsets: Tensor
+    ranks: Tensor
+    scales: Tensor
+    has_group: list[bool]
+    tile_rank: int
+
+
+def lora_batch(
+    segments: Sequence[Segment], tile_rank: int, device: torch.device
+) -> LoraBatch | None:
+    """Join the tables of the adapters in use; None where no row has an adapter."""
+    if not segments:
+        return None
+    numbers = {id(segment.adapter): segment.adapter for segment in segments}
+    adapters = list(numbers.values())
+    places = {key: place for place, key in enumerate(numbers)}
+    rows = [(s.start, s.end, places[id(s.adapter)]) for s in segments]
+    ranks = torch.stack([adapter.ranks for adapter in adapters])
+    return LoraBatch(
+        segments=torch.tensor(rows, dtype=torch.int32).to(device),
+        a_offsets=_stacked([adapter.a_offsets for adapter in adapters]).to(device),
+        b_offsets=_stacked([adapter.b_offsets for adapter in adapters]).to(device),
+        ranks=ranks.to(device),
+        scales=torch.stack([adapter.scales for adapter in adapters]).to(device),
+        has_group=_has_group(ranks),
+        tile_rank=tile_rank,
+    )
+
+
+def _stacked(offsets: list[Tensor]) -> Tensor:
+    """`[adapters, modules, tiles]`, an adapter of fewer tiles filled up with absent ones."""
+    tiles = max(table.shape[1] for table in offsets)
+    stacked = torch.full((len(offsets), offsets[0].shape[0], tiles), -1, dtype=torch.int64)
+    for place, table in enumerate(offsets):
+        stacked[place, :, : table.shape[1]] = table
+    return stacked
+
+
+def _has_group(ranks: Tensor) -> list[bool]:
+    is_adapted = (ranks > 0).any(0).view(-1, len(LINEARS))
+    groups = [is_adapted[:, group.start : group.end].any(1) for group in GROUPS]
+    present: list[bool] = torch.stack(groups, dim=1).flatten().tolist()
+    return present
+
+
+def add_lora(
+    batch: LoraBatch,
+    kernels: Kernels,
+    x: Tensor,
+    y: Tensor,
+    pages: Tensor,
+    layer: int,
+    group: LinearGroup,
+    widths: Sequence[int],
+) -> None:
+    """y += scale · (x · Aᵀ) · Bᵀ for a group of linears that share x, row by row's adapter."""
+    if not batch.has_group[layer * len(GROUPS) + group.index]:
+        return
+    modules = slice(layer * len(LINEARS) + group.start, layer * len(LINEARS) + group.end)
+    ranks = batch.ranks[:, modules]
+    h = kernels.sgmv_shrink(
+        x, pages, batch.a_offsets[:, modules], ranks, batch.segments, batch.tile_rank
+    )
+    kernels.sgmv_expand(
+        y,
+        h,
+        pages,
+        batch.b_offsets[:, modules],
+        ranks,
+        batch.scales[:, modules],
+        batch.segments,
+        [0, *accumulate(widths)],
+        batch.tile_rank,
+    )

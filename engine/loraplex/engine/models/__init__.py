@@ -1,0 +1,1 @@
+"""Base models: one file per architecture over shared building blocks."""

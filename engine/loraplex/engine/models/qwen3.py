@@ -1,0 +1,13 @@
+"""Qwen3: norms on every query and key head (they stand in the shape), and Qwen2's windows."""
+
+from loraplex.engine.models.decoder_config import (
+    DecoderConfig,
+    RawConfig,
+    decoder_config,
+    upper_layers_slide,
+)
+from loraplex.engine.protocol.model_config import ModelConfig
+
+
+def configure(shape: ModelConfig, raw: RawConfig) -> DecoderConfig:
+    return decoder_config(shape, raw, windows=upper_layers_slide(shape, raw))
