@@ -29,7 +29,9 @@ def test_pefts_defaults_fill_in_what_is_absent() -> None:
     config = parse()
     assert (config.rank, config.alpha, config.use_rslora) == (8, 8.0, False)
     assert config.rank_pattern == config.alpha_pattern == {}
-    assert config.layers_to_transform == config.layers_pattern == config.exclude_modules == ()
+    assert not config.layers_to_transform
+    assert not config.layers_pattern
+    assert not config.exclude_modules
 
 
 def test_fields_nobody_chose_are_harmless_even_unknown_ones() -> None:

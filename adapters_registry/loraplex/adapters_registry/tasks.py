@@ -29,7 +29,9 @@ async def validate_version(context: JobContext, tenant_id: str, version_id: str)
     checker = VersionChecker(
         database=context.database,
         store=ObjectStore.from_settings(settings),
-        limits=ValidationLimits(settings.validation_seconds, settings.validation_memory_bytes),
+        limits=ValidationLimits(
+            seconds=settings.validation_seconds, memory_bytes=settings.validation_memory_bytes
+        ),
     )
     await checker.check(TenantId(UUID(tenant_id)), UUID(version_id))
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from loraplex.adapters_registry.errors import InvalidAdapterName
 from loraplex.engine.protocol.identity import Digest
+from loraplex.platform.tenancy.names import TENANT_NAME
 
 ADAPTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 MODEL_NAME = re.compile(
@@ -28,6 +29,8 @@ def parse_model_name(text: str) -> ModelName | None:
     """The parts of a model name; None when it cannot be one."""
     match = MODEL_NAME.fullmatch(text)
     if match is None or not ADAPTER_NAME.fullmatch(match["adapter"]):
+        return None
+    if match["tenant"] is not None and not TENANT_NAME.fullmatch(match["tenant"]):
         return None
     return ModelName(
         tenant=match["tenant"],

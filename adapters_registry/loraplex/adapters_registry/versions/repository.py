@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 from sqlalchemy import Select, func, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
@@ -78,7 +78,7 @@ class VersionRepository:
         """The newest callable version of each of a tenant's adapters, by adapter name."""
         statement = (
             callable_versions(tenant_id)
-            .distinct(Adapter.name)
+            .ext(distinct_on(Adapter.name))
             .order_by(Adapter.name, AdapterVersion.number.desc())
         )
         return [CallableVersion(*row) for row in await self.session.execute(statement)]

@@ -1,0 +1,135 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from loraplex.adapters_registry import validation
+from loraplex.adapters_registry.peft import spec_from_files
+from loraplex.adapters_registry.rejection import ReasonCode
+from loraplex.adapters_registry.validation import (
+    ValidationLimits,
+    ValidatorFailed,
+    validate_files,
+)
+from loraplex.adapters_registry.validator import Job, Verdict
+from tests.adapters_registry.samples import FIXTURES, SMOLLM2, TINY, sample
+
+LIMITS = ValidationLimits()
+CONFIG = FIXTURES / "shout" / "adapter_config.json"
+WEIGHTS = FIXTURES / "shout" / "adapter_model.safetensors"
+
+
+def test_a_good_upload_comes_back_as_the_spec_it_has_in_process() -> None:
+    verdict = validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS)
+    assert verdict.reasons == ()
+    assert verdict.spec == spec_from_files(CONFIG.read_bytes(), WEIGHTS, SMOLLM2)
+
+
+def test_a_bad_upload_comes_back_with_its_reasons(tmp_path: Path) -> None:
+    adapter = sample()
+    adapter.config["r"] = 0
+    adapter.write(tmp_path)
+    verdict = validate_files(
+        tmp_path / "adapter_config.json", tmp_path / "adapter_model.safetensors", TINY, LIMITS
+    )
+    assert verdict.spec is None
+    assert [reason.field for reason in verdict.reasons] == ["r"]
+
+
+def test_a_pattern_that_backtracks_without_end_is_a_verdict(tmp_path: Path) -> None:
+    adapter = sample()
+    adapter.config["rank_pattern"] = {"(([a-z_.0-9]+)+)+#": 4}
+    adapter.write(tmp_path)
+    verdict = validate_files(
+        tmp_path / "adapter_config.json",
+        tmp_path / "adapter_model.safetensors",
+        TINY,
+        ValidationLimits(seconds=60, cpu_seconds=1),
+    )
+    (reason,) = verdict.reasons
+    assert reason.code == ReasonCode.VALIDATION_LIMIT
+    assert "pattern" in reason.message
+
+
+def test_an_upload_that_takes_too_much_memory_is_a_verdict() -> None:
+    job = Job(str(CONFIG), str(WEIGHTS), SMOLLM2, 512 * 1024 * 1024, 20)
+    script = (
+        "from loraplex.adapters_registry import peft, validator\n"
+        "peft.spec_from_files = lambda *_: bytearray(2**29)\n"
+        "validator.main()\n"
+    )
+    done = run_script(script, job)
+    (reason,) = msgspec.json.decode(done, type=Verdict).reasons
+    assert reason.code == ReasonCode.VALIDATION_LIMIT
+    assert str(512 * 1024 * 1024) in reason.message
+
+
+def test_silence_past_the_time_limit_is_no_verdict(tmp_path: Path) -> None:
+    fifo = tmp_path / "adapter_config.json"
+    os.mkfifo(fifo)
+    with pytest.raises(ValidatorFailed, match="within 1 s"):
+        validate_files(fifo, WEIGHTS, SMOLLM2, ValidationLimits(seconds=1))
+
+
+def test_a_crash_is_no_verdict_and_tells_its_last_words(tmp_path: Path) -> None:
+    with pytest.raises(ValidatorFailed, match="No such file"):
+        validate_files(tmp_path / "missing", WEIGHTS, SMOLLM2, LIMITS)
+
+
+def test_a_validator_that_cannot_start_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(ValidatorFailed, match="could not start"):
+        validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS)
+
+
+def test_the_validator_holds_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LORAPLEX_SECRET_KEY", "hush")
+    assert not [name for name in validation.environment() if name.startswith("LORAPLEX_")]
+
+
+def test_the_validator_never_imports_what_it_does_not_need() -> None:
+    job = Job(str(CONFIG), str(WEIGHTS), SMOLLM2, 512 * 1024 * 1024, 20)
+    script = (
+        "import sys\n"
+        "from loraplex.adapters_registry.validator import main\n"
+        "main()\n"
+        "for name in ('torch', 'sqlalchemy', 'boto3', 'botocore', 'transformers', 'celery'):\n"
+        "    assert name not in sys.modules, name\n"
+    )
+    assert json.loads(run_script(script, job))["reasons"] == []
+
+
+def test_the_validator_cannot_start_children_or_write_big_files() -> None:
+    job = Job(str(CONFIG), str(WEIGHTS), SMOLLM2, 512 * 1024 * 1024, 20)
+    script = (
+        "import sys, resource\n"
+        "from loraplex.adapters_registry.validator import *\n"
+        "limit(msgspec.json.decode(sys.stdin.buffer.read(), type=Job))\n"
+        "for kind in ('NPROC', 'CORE', 'FSIZE', 'AS', 'CPU', 'NOFILE'):\n"
+        "    print(kind, resource.getrlimit(getattr(resource, 'RLIMIT_' + kind))[1])\n"
+    )
+    limits = dict(line.split() for line in run_script(script, job).decode().splitlines())
+    assert limits == {
+        "NPROC": "0",
+        "CORE": "0",
+        "FSIZE": str(64 * 1024 * 1024),
+        "AS": str(512 * 1024 * 1024),
+        "CPU": "21",
+        "NOFILE": "64",
+    }
+
+
+def run_script(script: str, job: Job) -> bytes:
+    """What a script that gets the job, as the validator does, prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=msgspec.json.encode(job),
+        env=validation.environment(),
+        capture_output=True,
+        check=True,
+    )
+    return done.stdout
