@@ -1,11 +1,13 @@
 """The real embedded services, once a test run: PostgreSQL, Valkey and S3 on free ports."""
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from loraplex.platform.database.migrate import upgrade
 from loraplex.platform.database.roles import APP, MIGRATOR, READONLY, ROLES, SYSTEM, create_roles
@@ -19,6 +21,11 @@ from loraplex.platform.embedded.valkey import Valkey
 from loraplex.platform.settings import Settings
 
 pytest_plugins = ["tests.base_model"]
+
+# A busy machine is no failure, so no example has a deadline; pytest's timeout ends what hangs.
+settings.register_profile("sample", deadline=None, max_examples=50)
+settings.register_profile("soak", deadline=None, max_examples=5000)
+settings.load_profile("soak" if os.environ.get("LORAPLEX_SOAK") == "1" else "sample")
 
 
 @pytest.fixture(scope="session")

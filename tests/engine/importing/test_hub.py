@@ -94,9 +94,9 @@ def test_an_architecture_that_is_not_served_costs_no_weights(to_hub: Hub, tmp_pa
     (to_hub.files / "config.json").write_text(json.dumps(config))
 
     with pytest.raises(UnsupportedModel, match="MambaForCausalLM is not served"):
-        import_model("hf:Some-Lab/Tiny-1.5B", tmp_path)
+        import_model("hf:Some-Lab/Tiny-1.5B", tmp_path / "models")
     assert to_hub.fetched == ["config.json"]
-    assert models_in(tmp_path) == []
+    assert models_in(tmp_path / "models") == []
 
 
 def test_a_model_with_pickled_weights_only_is_refused(to_hub: Hub, tmp_path: Path) -> None:

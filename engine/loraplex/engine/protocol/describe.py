@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -112,14 +113,17 @@ def _read_kept(place: Path) -> _DescribedFiles | None:
 def _keep(described: _DescribedFiles, places: tuple[Path, ...]) -> None:
     data = msgspec.json.format(msgspec.json.encode(described), indent=1)
     for place in places:
+        partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            partial = place.with_name(f"{place.name}.{os.getpid()}.partial")
             partial.write_bytes(data)
             partial.replace(place)
         except OSError:
-            continue
-        return
+            # The next place is tried; kept nowhere, the table is only made again next time.
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+        else:
+            return
 
 
 def _eos_token_ids(model_dir: Path) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The root of every refusal: what was wrong, by which rule, with which value. Knows nothing of HTTP.
+"""The root of every refusal: what was wrong, by which rule, which value. Knows nothing of HTTP.
 
 DomainError
  ├─ of the engine       loraplex.engine.protocol.errors (below)

@@ -14,7 +14,9 @@ SERVED_ARCHITECTURES: Final = (
     "Qwen3ForCausalLM",
 )
 SERVED_ROPE_TYPES: Final = ("default", "linear", "dynamic", "yarn", "llama3")
-DEFAULT_SLIDING_WINDOW_TOKENS: Final = 4096
+LARGEST_LAYERS: Final = 1024
+LARGEST_COUNT: Final = 2**31 - 1
+LARGEST_ROPE_FACTOR: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except FileNotFoundError:
         refuse(f"{path.parent} has no {path.name}.", path.name, "present", "missing")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         refuse(f"{path} is not JSON: {error}.", path.name, "a JSON object", "unreadable")
     if not isinstance(value, dict):
         refuse(f"{path} is not a JSON object.", path.name, "a JSON object", type(value).__name__)
@@ -76,7 +78,7 @@ def read_model_config(model_dir: Path) -> ModelConfig:
     )
     return ModelConfig(
         architecture=architecture,
-        layers=_count(config, "num_hidden_layers"),
+        layers=_layers(config),
         hidden_size=hidden_size,
         intermediate_size=_count(config, "intermediate_size"),
         attention_heads=attention_heads,
@@ -118,14 +120,28 @@ def _refuse_unserved(config: dict[str, Any]) -> None:
             "1 or absent",
             repr(part),
         )
-    if config.get("quantization_config"):
-        method = str(config["quantization_config"].get("quant_method", "unknown"))
+    quantisation = config.get("quantization_config")
+    if quantisation:
+        named = isinstance(quantisation, dict)
+        method = str(quantisation.get("quant_method", "unknown") if named else quantisation)
         refuse(
             f"Weights quantised with {method} are not served; use the model's original weights.",
             "quantization_config",
             "absent",
             method,
         )
+
+
+def _layers(config: dict[str, Any]) -> int:
+    layers = _count(config, "num_hidden_layers")
+    if layers > LARGEST_LAYERS:
+        refuse(
+            f"{layers} layers are more than the {LARGEST_LAYERS} that are served.",
+            "num_hidden_layers",
+            f"≤ {LARGEST_LAYERS}",
+            layers,
+        )
+    return layers
 
 
 def _default_kv_heads(architecture: str, config: dict[str, Any]) -> int | None:
@@ -140,33 +156,23 @@ def _count(config: dict[str, Any], field: str, default: int | None = None) -> in
     value = config.get(field)
     if value is None and default is not None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        refuse(f"config.json's {field} must be a whole number above 0.", field, "≥ 1", repr(value))
+    if type(value) is not int or not 1 <= value <= LARGEST_COUNT:
+        refuse(
+            f"config.json's {field} must be a whole number from 1 to {LARGEST_COUNT}.",
+            field,
+            f"1 to {LARGEST_COUNT}",
+            repr(value),
+        )
     return value
 
 
 def _max_model_tokens(config: dict[str, Any]) -> int:
     """How many tokens the model was made for, its rope scaling counted in.
 
-    Within its sliding window a model attends to everything, so a window is a cap here and the
-    window itself need never be computed. Dynamic scaling likewise changes nothing below the
-    original length.
+    Linear and dynamic scaling stretch what the config says, and YaRN what it names as the
+    original length; Llama 3's configs say the stretched length themselves.
     """
-    tokens = _scaled_tokens(config, _count(config, "max_position_embeddings"))
-    window = _sliding_window(config)
-    return tokens if window is None else min(tokens, window)
-
-
-def _sliding_window(config: dict[str, Any]) -> int | None:
-    if not config.get("use_sliding_window", config.get("model_type") == "mistral"):
-        return None
-    # Where the field is absent Transformers slides, and only an explicit null says otherwise.
-    if "sliding_window" in config and config["sliding_window"] is None:
-        return None
-    return _count(config, "sliding_window", DEFAULT_SLIDING_WINDOW_TOKENS)
-
-
-def _scaled_tokens(config: dict[str, Any], tokens: int) -> int:
+    tokens = _count(config, "max_position_embeddings")
     rope = _rope(config)
     kind = str(rope.get("rope_type", rope.get("type", "default")))
     if kind not in SERVED_ROPE_TYPES:
@@ -176,11 +182,11 @@ def _scaled_tokens(config: dict[str, Any], tokens: int) -> int:
             f"one of {', '.join(SERVED_ROPE_TYPES)}",
             kind,
         )
-    if kind == "linear":
+    if kind in {"linear", "dynamic"}:
         return int(tokens * _factor(rope))
-    if kind == "yarn":
-        original = rope.get("original_max_position_embeddings")
-        return max(tokens, int((original or tokens) * _factor(rope)))
+    if kind == "yarn" and rope.get("factor") is not None:
+        original = _count(rope, "original_max_position_embeddings", tokens)
+        return max(tokens, int(original * _factor(rope)))
     return tokens
 
 
@@ -192,12 +198,12 @@ def _rope(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _factor(rope: dict[str, Any]) -> float:
-    factor = rope.get("factor")
-    if not isinstance(factor, int | float) or isinstance(factor, bool) or factor < 1:
+    factor: Any = rope.get("factor")
+    if type(factor) not in (int, float) or not 1 <= factor <= LARGEST_ROPE_FACTOR:
         refuse(
-            "The rope scaling's factor must be a number of at least 1.",
+            f"The rope scaling's factor must be a number from 1 to {LARGEST_ROPE_FACTOR}.",
             "rope_scaling.factor",
-            "≥ 1",
+            f"1 to {LARGEST_ROPE_FACTOR}",
             repr(factor),
         )
     return float(factor)

@@ -142,7 +142,7 @@ def _read_header(path: Path) -> dict[str, StoredTensor]:
             name: StoredTensor(path.name, str(entry["dtype"]), tuple(map(int, entry["shape"])))
             for name, entry in header.items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         refuse(
             f"{path} is not a safetensors file: {error}.", path.name, "safetensors", "unreadable"
         )

@@ -1,0 +1,42 @@
+"""Every refusal has a code of its own."""
+
+import importlib
+import pkgutil
+
+import loraplex.engine
+from loraplex.engine.protocol.errors import DomainError, Kind
+
+
+def engine_errors() -> list[type[DomainError]]:
+    for module in pkgutil.walk_packages(loraplex.engine.__path__, "loraplex.engine."):
+        if module.name.endswith(".errors"):
+            importlib.import_module(module.name)
+    found, unseen = [], [DomainError]
+    while unseen:
+        below = unseen.pop().__subclasses__()
+        unseen += below
+        found += [error for error in below if error.__module__.startswith("loraplex.engine")]
+    return found
+
+
+def test_no_two_errors_of_the_engine_share_a_code() -> None:
+    codes = [error.code for error in engine_errors()]
+
+    assert len(codes) >= 10
+    assert sorted(codes) == sorted(set(codes))
+
+
+def test_every_error_says_how_to_react_and_documents_itself() -> None:
+    for error in engine_errors():
+        assert error.kind in Kind
+        assert error.__doc__
+
+
+def test_an_error_is_its_message() -> None:
+    class Refused(DomainError):
+        kind, code = Kind.INVALID, "refused"
+
+    error = Refused("No.", field="rank", rule="≥ 1", value=0)
+
+    assert str(error) == error.message == "No."
+    assert (error.field, error.rule, error.value) == ("rank", "≥ 1", 0)
