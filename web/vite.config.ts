@@ -18,6 +18,8 @@ export default defineConfig({
     environment: "jsdom",
     setupFiles: ["src/testing/setup.ts"],
     css: false,
+    isolate: false, // tests leave nothing behind: globals are unstubbed, pages unmounted
+    testTimeout: 30_000,
     restoreMocks: true,
     unstubGlobals: true,
   },

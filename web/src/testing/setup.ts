@@ -1,4 +1,5 @@
-import { cleanup } from "@testing-library/react";
+import { cleanup, configure } from "@testing-library/react";
 import { afterEach } from "vitest";
 
+configure({ asyncUtilTimeout: 10_000 }); // a ceiling for a busy machine, not a wait
 afterEach(cleanup);

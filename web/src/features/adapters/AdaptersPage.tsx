@@ -38,7 +38,8 @@ function Adapters() {
   }
   if (adapters.data.length === 0) return <FirstAdapter />;
 
-  const found = adapters.data.filter(({ name }) => name.includes(wanted.trim().toLowerCase()));
+  const part = wanted.trim().toLowerCase();
+  const found = adapters.data.filter(({ name }) => name.toLowerCase().includes(part));
   return (
     <>
       {adapters.isRefetchError && <Stale onRetry={adapters.refetch} />}

@@ -5,6 +5,7 @@ import styles from "./HowToCall.module.css";
 
 const WAYS = { curl: curlSnippet, "Python (openai)": pythonSnippet } as const;
 type Way = keyof typeof WAYS;
+const TITLES: Record<Way, string> = { curl: "Shell", "Python (openai)": "Python" };
 const NAMES = Object.keys(WAYS) as Way[];
 
 export function HowToCall({ origin, model }: { origin: string; model: string }) {
@@ -25,7 +26,7 @@ export function HowToCall({ origin, model }: { origin: string; model: string }) 
           </button>
         ))}
       </div>
-      <CodeBlock code={WAYS[way](origin, model)} what={`${way} example`} />
+      <CodeBlock code={WAYS[way](origin, model)} title={TITLES[way]} />
       <p className={styles.note}>
         Put a key of your tenant into <code>LORAPLEX_API_KEY</code> first. Any OpenAI client works:
         only the base URL and the model name differ.

@@ -36,7 +36,7 @@ export function Controls({
               onModel(event.target.value);
             }}
           >
-            <ModelOptions models={models} />
+            <ModelOptions models={models} chosen={model} />
           </select>
         )}
       </Field>

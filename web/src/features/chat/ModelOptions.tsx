@@ -1,23 +1,26 @@
 import type { Model } from "@/shared/api/types";
+import { isAdapter } from "./models";
 
-/** Adapters first: the base is there to compare with. */
-export function ModelOptions({ models }: { models: Model[] }) {
-  const adapters = models.filter(({ parent }) => parent !== null);
-  const bases = models.filter(({ parent }) => parent === null);
+/** Adapters first: the base is there to compare with. A chosen pinned version stays on offer. */
+export function ModelOptions({ models, chosen }: { models: Model[]; chosen: string }) {
+  const adapters = models.filter(isAdapter).map(({ id }) => id);
+  const bases = models.filter((model) => !isAdapter(model)).map(({ id }) => id);
+  const isPinned = !models.some(({ id }) => id === chosen);
   return (
     <>
-      {adapters.length > 0 && <Group label="Your adapters" models={adapters} />}
-      {bases.length > 0 && <Group label="Base model, no adapter" models={bases} />}
+      {isPinned && <Group label="Pinned version" names={[chosen]} />}
+      {adapters.length > 0 && <Group label="Your adapters" names={adapters} />}
+      {bases.length > 0 && <Group label="Base model, no adapter" names={bases} />}
     </>
   );
 }
 
-function Group({ label, models }: { label: string; models: Model[] }) {
+function Group({ label, names }: { label: string; names: string[] }) {
   return (
     <optgroup label={label}>
-      {models.map(({ id }) => (
-        <option key={id} value={id}>
-          {id}
+      {names.map((name) => (
+        <option key={name} value={name}>
+          {name}
         </option>
       ))}
     </optgroup>

@@ -71,7 +71,6 @@ function onLastAnswer(entries: Entry[], change: (answer: Answer) => Answer): Ent
 function applyDelta(answer: Answer, delta: Delta, at: number): Answer {
   switch (delta.type) {
     case "text":
-      if (delta.text === "") return answer;
       return {
         ...answer,
         content: answer.content + delta.text,

@@ -1,5 +1,6 @@
 import { CSRF_HEADERS } from "@/shared/api/client";
-import { ApiError, apiError, isRecord, networkError } from "@/shared/api/problem";
+import { ApiError, apiError, networkError } from "@/shared/api/problem";
+import type { ChatBody, ChatChunk, OpenAIError } from "@/shared/api/types";
 import { readEvents } from "./sse";
 
 export type Turn = { role: "user" | "assistant"; content: string };
@@ -7,7 +8,7 @@ export type Sampling = { temperature: number; maxTokens: number };
 export type Delta =
   | { type: "text"; text: string }
   | { type: "finished"; reason: string }
-  | { type: "usage"; promptTokens: number; outputTokens: number };
+  | { type: "usage"; outputTokens: number };
 
 type Ask = { model: string; turns: Turn[]; sampling: Sampling; signal: AbortSignal };
 
@@ -20,12 +21,12 @@ export async function* streamChat({ model, turns, sampling, signal }: Ask): Asyn
     max_tokens: sampling.maxTokens,
     stream: true,
     stream_options: { include_usage: true },
-  };
+  } satisfies ChatBody;
   const response = await post("/v1/chat/completions", body, signal);
   if (!response.body) throw networkError();
   for await (const event of withNetworkErrors(readEvents(response.body))) {
     if (event === "[DONE]") return;
-    yield* deltasOf(JSON.parse(event));
+    yield* deltasOf(JSON.parse(event) as ChatChunk | OpenAIError);
   }
   throw new ApiError("network", "The connection closed before the answer was complete.");
 }
@@ -56,20 +57,10 @@ function rethrow(error: unknown): never {
   throw error instanceof TypeError ? networkError() : error;
 }
 
-function* deltasOf(chunk: unknown): Generator<Delta> {
-  if (!isRecord(chunk)) return;
-  if (isRecord(chunk.error)) throw apiError(500, chunk);
-  const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : null;
-  if (isRecord(choice)) {
-    if (isRecord(choice.delta) && typeof choice.delta.content === "string") {
-      yield { type: "text", text: choice.delta.content };
-    }
-    if (typeof choice.finish_reason === "string") {
-      yield { type: "finished", reason: choice.finish_reason };
-    }
-  }
-  if (isRecord(chunk.usage)) {
-    const { prompt_tokens: prompt, completion_tokens: output } = chunk.usage;
-    yield { type: "usage", promptTokens: Number(prompt), outputTokens: Number(output) };
-  }
+function* deltasOf(chunk: ChatChunk | OpenAIError): Generator<Delta> {
+  if ("error" in chunk) throw apiError(500, chunk);
+  const choice = chunk.choices[0];
+  if (choice?.delta.content) yield { type: "text", text: choice.delta.content };
+  if (choice?.finish_reason) yield { type: "finished", reason: choice.finish_reason };
+  if (chunk.usage) yield { type: "usage", outputTokens: chunk.usage.completion_tokens };
 }

@@ -54,7 +54,7 @@ export function UploadForm({ name, files, error, onName, onFiles, onSubmit }: Pr
       {files && <ChosenFiles files={files} />}
       <Field
         label="Adapter name"
-        hint="Lower-case letters, digits, “-”, “_” and “.”. A name that exists gets a new version."
+        hint="Letters, digits, “-”, “_” and “.”. A name that exists gets a new version."
         error={nameError || null}
       >
         {(ids) => (

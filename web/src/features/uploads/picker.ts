@@ -63,5 +63,5 @@ export function suggestName(folder: string): string {
     .toLowerCase()
     .replace(/[^a-z0-9._-]+/g, "-")
     .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, "")
-    .slice(0, 64);
+    .slice(0, 96);
 }

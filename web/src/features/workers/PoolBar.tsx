@@ -23,7 +23,7 @@ export function PoolBar({ load, label }: { load: WorkerLoad; label: string }) {
         {parts.map(({ name, look, pages }) => (
           <li key={name}>
             <span className={classes(styles.swatch, look)} aria-hidden="true" />
-            {name} <strong>{formatCount(pages)}</strong> pages
+            {name} <strong>{formatCount(pages)}</strong>
           </li>
         ))}
       </ul>

@@ -18,13 +18,21 @@ export function WorkerCard({ worker, rates }: Props) {
       <p className={styles.about}>
         {worker.role} · pool {worker.pool} · {worker.base} · process {worker.process_id}
       </p>
-      {load ? (
-        <LoadView worker={worker} load={load} rates={rates} />
-      ) : (
-        <p className={styles.about}>It has not reported its load yet.</p>
-      )}
+      <Remark worker={worker} />
+      {load && <LoadView worker={worker} load={load} rates={rates} />}
     </article>
   );
+}
+
+function Remark({ worker }: { worker: Worker }) {
+  const remark = remarkOn(worker);
+  return remark && <p className={styles.remark}>{remark}</p>;
+}
+
+function remarkOn({ state, is_accepting, load }: Worker): string | null {
+  if (state === "lost") return "Silent. It gets no requests; below is what it told last.";
+  if (state === "connecting" || !load) return "It has not told its load yet.";
+  return is_accepting ? null : "Shutting down: it finishes what it has and gets nothing new.";
 }
 
 function LoadView({ worker, load, rates }: Props & { load: WorkerLoad }) {
@@ -34,10 +42,13 @@ function LoadView({ worker, load, rates }: Props & { load: WorkerLoad }) {
       <dl className={styles.numbers}>
         <Count name="Running" value={load.running_requests} />
         <Count name="Waiting" value={load.waiting_requests} />
-        <Count name="Adapters resident" value={load.resident_adapters} />
+        <Count name="Adapters" value={load.resident_adapters} />
         <Count name="Output tokens/s" value={rates && Math.round(rates.outputTokensPerSecond)} />
       </dl>
-      <PoolBar load={load} label={`Page pool, ${formatBytes(poolBytes)}`} />
+      <PoolBar
+        load={load}
+        label={`Pool of ${formatCount(worker.pool_pages)} pages, ${formatBytes(poolBytes)}`}
+      />
       <dl className={styles.totals}>
         <Count name="Prompt tokens" value={load.prompt_tokens} />
         <Count name="Output tokens" value={load.output_tokens} />

@@ -10,3 +10,6 @@ export type Reason = Schemas["Reason"];
 export type Worker = Schemas["Worker"];
 export type WorkerLoad = Schemas["WorkerLoad"];
 export type Model = Schemas["Model"];
+export type ChatBody = Schemas["ChatBody"];
+export type ChatChunk = Schemas["ChatChunk"];
+export type OpenAIError = Schemas["OpenAIError"];

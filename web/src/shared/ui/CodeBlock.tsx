@@ -1,16 +1,17 @@
 import { CopyButton } from "./CopyButton";
 import styles from "./CodeBlock.module.css";
 
-export function CodeBlock({ code, what }: { code: string; what: string }) {
+export function CodeBlock({ code, title }: { code: string; title: string }) {
   return (
     <div className={styles.block}>
+      <div className={styles.bar}>
+        <span>{title}</span>
+        <CopyButton text={code} what={title} />
+      </div>
       {/* A scrolling region must be reachable by keyboard. */}
-      <pre tabIndex={0} aria-label={what}>
+      <pre tabIndex={0} role="region" aria-label={title}>
         <code>{code}</code>
       </pre>
-      <div className={styles.copy}>
-        <CopyButton text={code} what={what} />
-      </div>
     </div>
   );
 }

@@ -1,0 +1,56 @@
+import type { Adapter, Session, Version, Worker } from "@/shared/api/types";
+
+export const TENANT: Session = {
+  kind: "tenant",
+  tenant: "acme",
+  base_model: "smollm2-135m-instruct",
+};
+export const OPERATOR: Session = { ...TENANT, kind: "operator", tenant: null };
+
+export const aVersion = (change: Partial<Version> = {}): Version => ({
+  adapter: "support",
+  version: 1,
+  status: "ready",
+  reasons: [],
+  digest: `sha256:${"ab".repeat(32)}`,
+  size_bytes: 2_000_000,
+  max_rank: 8,
+  model: "acme/support:v1",
+  created_at: "2026-01-02T03:04:05Z",
+  ...change,
+});
+
+export const anAdapter = (change: Partial<Adapter> = {}): Adapter => ({
+  name: "support",
+  base: "smollm2-135m-instruct",
+  created_at: "2026-01-02T03:04:05Z",
+  latest_version: aVersion(),
+  ...change,
+});
+
+export const aWorker = (change: Partial<Worker> = {}): Worker => ({
+  id: "worker-0",
+  pool: "default",
+  role: "unified",
+  base: "smollm2-135m-instruct",
+  state: "live",
+  is_accepting: true,
+  incarnation: "first",
+  process_id: 4100,
+  in_flight: 0,
+  pool_pages: 100,
+  page_bytes: 1024,
+  load: {
+    running_requests: 3,
+    waiting_requests: 1,
+    free_pages: 60,
+    kv_pages: 30,
+    adapter_pages: 10,
+    resident_adapters: 2,
+    prompt_tokens: 1000,
+    output_tokens: 500,
+    preemptions: 0,
+    adapter_loads: 2,
+  },
+  ...change,
+});
