@@ -16,7 +16,7 @@ from loraplex.platform.embedded.own_services import own_services
 from loraplex.platform.embedded.programs import Program
 from loraplex.platform.embedded.progress import Progress
 from loraplex.platform.embedded.public_socket import bind_public
-from loraplex.platform.embedded.supervisor import Supervisor, supervise
+from loraplex.platform.embedded.supervisor import Stage, Supervisor, supervise
 from loraplex.platform.settings import Settings
 
 GATEWAYS = 2
@@ -38,13 +38,14 @@ server.serve_forever()
 async def start(settings: Settings, public: socket.socket, supervisor: Supervisor) -> str:
     services = await asyncio.to_thread(own_services, settings)
     settings = services.complete(settings)
-    children = supervisor.launch(services.children())
+    children = supervisor.launch(Stage.SERVICES, services.children())
     await asyncio.gather(*(child.wait_ready(60) for child in children))
     await asyncio.to_thread(services.make_roles)
     write_services_file(settings)
     public.listen(64)
     number = public.fileno()
     gateways = supervisor.launch(
+        Stage.GATEWAYS,
         [
             Program(
                 f"gateway-{index}",
@@ -53,7 +54,7 @@ async def start(settings: Settings, public: socket.socket, supervisor: Superviso
                 pass_fds=(number,),
             )
             for index in range(GATEWAYS)
-        ]
+        ],
     )
     await asyncio.gather(*(gateway.wait_ready(60) for gateway in gateways))
     return "up"

@@ -77,7 +77,7 @@ class Objects:
             config=Config(
                 connect_timeout=2,
                 read_timeout=2,
-                retries={"max_attempts": 1},
+                retries={"total_max_attempts": 1},
                 s3={"addressing_style": "path"},
             ),
         )

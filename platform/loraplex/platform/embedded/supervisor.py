@@ -4,6 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from enum import IntEnum
 from pathlib import Path
 
 from loraplex.platform.embedded.child import Child, Report, describe_status, end, spawn
@@ -18,6 +19,14 @@ RESERVED_SECONDS = 1.0
 """What each earlier stage keeps of that: gateways, the last stage, have streams to end."""
 
 
+class Stage(IntEnum):
+    """What a child stands on is in an earlier stage; the latest is stopped first."""
+
+    SERVICES = 0
+    PROCESSES = 1
+    GATEWAYS = 2
+
+
 class Supervisor:
     """The children of one data directory. Knows nothing of what they are."""
 
@@ -25,17 +34,19 @@ class Supervisor:
         self.report = report
         self._records = ChildRecords(run_dir)
         self._log_dir = private_dir(log_dir)
-        self._stages: list[list[Child]] = []
+        self._stages: dict[Stage, list[Child]] = {}
         self._programs: set[asyncio.subprocess.Process] = set()
         self._hurry = asyncio.Event()
 
-    def launch(self, services: Sequence[Service]) -> list[Child]:
-        """Start children side by side; they are stopped together too, before earlier stages."""
-        stage = [Child(service, self._log_dir, self._records, self.report) for service in services]
-        self._stages.append(stage)
-        for child in stage:
+    def launch(self, stage: Stage, services: Sequence[Service]) -> list[Child]:
+        """Start children side by side; those of one stage are stopped side by side too."""
+        started = [
+            Child(service, self._log_dir, self._records, self.report) for service in services
+        ]
+        self._stages.setdefault(stage, []).extend(started)
+        for child in started:
             child.start()
-        return stage
+        return started
 
     async def run(self, name: str, command: Command) -> None:
         """Run a program to its end; ServiceUnavailable with the end of its log if it fails."""
@@ -64,13 +75,15 @@ class Supervisor:
     async def stop(self) -> None:
         """End every child, the last stage first, within STOP_SECONDS; leaves none behind."""
         deadline = time.monotonic() + STOP_SECONDS
-        while self._stages:
-            stage = self._stages[-1]
-            reserved_seconds = RESERVED_SECONDS * (len(self._stages) - 1)
-            grace_seconds = max(RESERVED_SECONDS, deadline - time.monotonic() - reserved_seconds)
+        for stage in sorted(self._stages, reverse=True):
+            children = self._stages[stage]
+            grace_seconds = max(
+                RESERVED_SECONDS, deadline - time.monotonic() - RESERVED_SECONDS * stage
+            )
             grace_seconds = 0.0 if self._hurry.is_set() else grace_seconds
-            await asyncio.gather(*(child.stop(grace_seconds) for child in stage))
-            self._stages.pop()
+            await asyncio.gather(*(child.stop(grace_seconds) for child in children))
+            if children:
+                self.report(f"stopped {', '.join(child.service.name for child in children)}")
 
 
 async def supervise(

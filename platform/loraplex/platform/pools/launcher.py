@@ -9,7 +9,7 @@ import msgspec
 
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.messages import Role
-from loraplex.platform.pools.listener import worker_token
+from loraplex.platform.pools.worker_token import worker_token
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 

@@ -12,9 +12,9 @@ from loraplex.engine.protocol.errors import DomainError, Kind
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.pools.errors import InvalidRegistration, WrongWorkerToken
 from loraplex.platform.pools.service import LEASE, WorkerRegistry, parse_registration
+from loraplex.platform.pools.worker_token import worker_token
 from loraplex.platform.secrets import SecretKeys
 
-TOKEN_PURPOSE = "worker-registration"  # noqa: S105
 STATUS = {
     Kind.INVALID: HTTPStatus.BAD_REQUEST,
     Kind.UNAUTHENTICATED: HTTPStatus.UNAUTHORIZED,
@@ -25,11 +25,6 @@ STATUS = {
 
 class IncarnationBody(msgspec.Struct, frozen=True):
     incarnation: str
-
-
-def worker_token(secrets: SecretKeys) -> str:
-    """The bearer token that workers are launched with."""
-    return secrets.derive(TOKEN_PURPOSE).hex()
 
 
 def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
