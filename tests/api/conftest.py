@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import func, update
 
 from loraplex.adapters_registry.versions.service import register_base
 from loraplex.api.text.base_text import BaseText
@@ -17,12 +20,16 @@ from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.serving.identity import WorkerIdentity
 from loraplex.engine.serving.server import WorkerServer
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.pools.models import Worker
 from loraplex.platform.pools.service import WorkerRegistry
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
 from tests.api.running import RunningGateway, running_gateway
 from tests.engine.worker.echo_engine import EchoEngine
+
+if TYPE_CHECKING:
+    from tests.api.raw_calls import RawCall
 
 
 @dataclass(frozen=True)
@@ -103,12 +110,12 @@ def engine() -> EchoEngine:
     return EchoEngine(step_seconds=0.002)
 
 
-@pytest.fixture(scope="module")
-def worker(
-    engine: EchoEngine, gateway_settings: Settings, table: ModuleTable
+@contextmanager
+def running_worker(
+    settings: Settings, table: ModuleTable, engine: EchoEngine
 ) -> Iterator[WorkerServer]:
     """A worker around the engine, with a lease that outlives the test."""
-    keys = SecretKeys.from_settings(gateway_settings).gateway_curve()
+    keys = SecretKeys.from_settings(settings).gateway_curve()
     identity = WorkerIdentity(
         f"w-{uuid4().hex[:8]}", "default", Role.UNIFIED, table.base_name, table.base_digest
     )
@@ -117,17 +124,30 @@ def worker(
 
     async def register(session: Any) -> None:
         await WorkerRegistry(session).register(registration)
-
-    async def deregister(session: Any) -> None:
-        await WorkerRegistry(session).deregister(
-            registration.worker_id, registration.incarnation
+        await session.execute(
+            update(Worker)
+            .where(Worker.worker_id == registration.worker_id)
+            .values(lease_expires_at=func.now() + timedelta(hours=1))
         )
 
-    asyncio.run(in_system(gateway_settings, register))
-    yield server
-    asyncio.run(in_system(gateway_settings, deregister))
-    engine.allowed.set()
-    assert server.stop(drain_seconds=0)
+    async def deregister(session: Any) -> None:
+        await WorkerRegistry(session).deregister(registration.worker_id, registration.incarnation)
+
+    asyncio.run(in_system(settings, register))
+    try:
+        yield server
+    finally:
+        asyncio.run(in_system(settings, deregister))
+        engine.allowed.set()
+        assert server.stop(drain_seconds=0)
+
+
+@pytest.fixture(scope="module")
+def worker(
+    engine: EchoEngine, gateway_settings: Settings, table: ModuleTable
+) -> Iterator[WorkerServer]:
+    with running_worker(gateway_settings, table, engine) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +156,29 @@ def gateway(
 ) -> Iterator[RunningGateway]:
     with running_gateway(gateway_settings) as gateway:
         yield gateway
+
+
+@pytest.fixture
+def customer(gateway_settings: Settings) -> Tenant:
+    """A tenant whose ledger holds this test's calls alone."""
+    return new_tenant(gateway_settings)
+
+
+class CallFactory(Protocol):
+    def __call__(self, gateway: RunningGateway, key: str, body: dict[str, Any]) -> "RawCall": ...
+
+
+@pytest.fixture
+def call() -> Iterator[CallFactory]:
+    """Starts raw calls; hangs up on all of them at the end."""
+    from tests.api.raw_calls import RawCall
+
+    calls: list[RawCall] = []
+
+    def start(gateway: RunningGateway, key: str, body: dict[str, Any]) -> RawCall:
+        calls.append(RawCall(gateway, key, body))
+        return calls[-1]
+
+    yield start
+    for one in calls:
+        one.close()

@@ -84,9 +84,7 @@ def test_a_stop_string_across_tokens_ends_both_kinds_of_answer_at_one_token(
     stop = "ee fo"
     ids = base_text.encode_text_now(text)
     used = next(
-        count
-        for count in range(len(ids))
-        if stop in base_text._tokenizer.decode(ids[:count])  # noqa: SLF001
+        count for count in range(len(ids)) if stop in base_text._tokenizer.decode(ids[:count])
     )
     body = echo(text, base_text, stop=[stop], stream_options=None)
     whole = http.post("/v1/completions", json=body).json()
@@ -97,9 +95,7 @@ def test_a_stop_string_across_tokens_ends_both_kinds_of_answer_at_one_token(
         "finish_reason": "stop",
     }
     assert whole["usage"]["completion_tokens"] == used
-    events = events_of(
-        http, "/v1/completions", body | {"stream_options": {"include_usage": True}}
-    )
+    events = events_of(http, "/v1/completions", body | {"stream_options": {"include_usage": True}})
     assert events.pop() == "[DONE]"
     assert events[-1]["choices"] == []
     assert events[-1]["usage"] == whole["usage"]

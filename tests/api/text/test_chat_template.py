@@ -8,9 +8,7 @@ from loraplex.api.text.chat_template import ChatTemplate
 from loraplex.api.text.errors import ConversationRefused, NoChatTemplate
 from loraplex.api.text.token_bytes import TokenBytes
 
-EXPECTED = json.loads(
-    (Path(__file__).parents[2] / "fixtures" / "expected.json").read_text("utf-8")
-)
+EXPECTED = json.loads((Path(__file__).parents[2] / "fixtures" / "expected.json").read_text("utf-8"))
 ITEMS = [*EXPECTED["base"], *(item for one in EXPECTED["adapters"].values() for item in one)]
 
 
@@ -35,7 +33,8 @@ def test_a_developer_is_a_system_to_an_old_template(base_text: BaseText) -> None
 
 def test_a_template_may_refuse_in_its_own_words() -> None:
     template = ChatTemplate(
-        "{% if messages[0].role != 'user' %}{{ raise_exception('a user speaks first') }}{% endif %}",
+        "{% if messages[0].role != 'user' %}"
+        "{{ raise_exception('a user speaks first') }}{% endif %}",
         {},
     )
     with pytest.raises(ConversationRefused, match="a user speaks first") as refused:

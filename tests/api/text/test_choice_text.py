@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -137,7 +138,7 @@ def test_streamed_or_whole_the_text_the_count_and_the_logprobs_are_the_same(
     expected = whole.push(output(ids, FinishReason.LENGTH, with_logprobs=True))
     streamed = ChoiceText(base_text.tokens, stop_strings=strings)
     shown, tokens = "", []
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         reason = FinishReason.LENGTH if end == len(ids) else None
         piece = streamed.push(output(ids[start:end], reason, with_logprobs=True))
         shown += piece.text

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -77,7 +78,7 @@ def test_the_shown_text_does_not_depend_on_how_it_was_cut(
 ) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)))))
     bounds = [0, *cuts, len(text)]
-    pieces = [text[start:end] for start, end in zip(bounds, bounds[1:], strict=False)]
+    pieces = [text[start:end] for start, end in pairwise(bounds)]
     assert shown(pieces, strings) == ends_first(text, strings)
 
 
