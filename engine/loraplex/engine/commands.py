@@ -72,7 +72,7 @@ def worker() -> None:
     """Run one engine worker; its settings come from the launcher, in LORAPLEX_WORKER_*."""
     from loraplex.engine.worker import main
 
-    raise typer.Exit(main())
+    main()
 
 
 class ImportBar:
