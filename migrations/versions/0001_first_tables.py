@@ -199,6 +199,7 @@ GRANT SELECT ON alembic_version TO loraplex_app, loraplex_system, loraplex_reado
 GRANT SELECT ON tenants, base_models, workers TO loraplex_app;
 GRANT SELECT, INSERT, UPDATE ON adapters TO loraplex_app;
 GRANT SELECT, INSERT ON adapter_versions, ledger TO loraplex_app;
+GRANT UPDATE (status, reasons, deadline_at) ON adapter_versions TO loraplex_app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON reservations TO loraplex_app;
 GRANT SELECT, INSERT, UPDATE ON auth_failures TO loraplex_app;
 GRANT INSERT ON outbox TO loraplex_app;

@@ -19,8 +19,9 @@ from loraplex.adapters_registry.errors import (
 from loraplex.adapters_registry.objects import ObjectStore, blob_key
 from loraplex.adapters_registry.peft import adapter_digest, spec_from_files
 from loraplex.adapters_registry.uploads.service import Uploads
+from loraplex.adapters_registry.versions import lifecycle
 from loraplex.adapters_registry.versions.checking import VersionChecker
-from loraplex.adapters_registry.versions.lifecycle import VALIDATE_VERSION
+from loraplex.adapters_registry.versions.lifecycle import MAX_ATTEMPTS, VALIDATE_VERSION
 from loraplex.adapters_registry.versions.models import Adapter, AdapterVersion, VersionStatus
 from loraplex.adapters_registry.versions.service import Catalogue, register_base
 from loraplex.engine.protocol.identity import digest_of_bytes, digest_of_file
@@ -119,6 +120,30 @@ async def test_identical_bytes_are_the_version_that_exists(
     assert again.status is VersionStatus.REJECTED
     assert [reason.field for reason in again.reasons] == ["r"]
     assert len(await messages_for(system_database, tenant)) == 1
+
+
+async def test_what_the_platform_failed_to_check_is_checked_again_on_the_same_bytes(
+    uploads: Uploads,
+    checker: VersionChecker,
+    system_database: Database,
+    tenant: TenantPrincipal,
+    tmp_path: Path,
+) -> None:
+    files = sample().write(tmp_path)
+    await uploads.submit(tenant, "support", *files)
+    (row,) = await rows_of(system_database, tenant)
+    for _ in range(MAX_ATTEMPTS):
+        async with system_database.unit_of_work() as session:
+            attempt = await lifecycle.begin(session, tenant.tenant_id, row.id)
+            assert attempt is not None
+            await lifecycle.put_back(session, attempt, "the store is away")
+    assert (await rows_of(system_database, tenant))[0].status == VersionStatus.REJECTED
+    again, is_new = await uploads.submit(tenant, "support", *files)
+    assert (again.version, again.status, is_new) == (1, VersionStatus.UPLOADED, False)
+    assert again.reasons == ()
+    assert len(await messages_for(system_database, tenant)) == 2
+    assert await checker.check(tenant.tenant_id, row.id)
+    assert (await rows_of(system_database, tenant))[0].status == VersionStatus.READY
 
 
 async def test_other_bytes_are_the_next_version_and_other_names_begin_at_one(

@@ -15,13 +15,12 @@ from loraplex.adapters_registry.errors import (
 from loraplex.adapters_registry.objects import ObjectStore, blob_key
 from loraplex.adapters_registry.peft import adapter_digest
 from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
-from loraplex.adapters_registry.versions.lifecycle import QUEUE_SECONDS, VALIDATE_VERSION
+from loraplex.adapters_registry.versions import lifecycle
 from loraplex.adapters_registry.versions.models import AdapterVersion, BaseModel
 from loraplex.adapters_registry.versions.names import check_adapter_name
 from loraplex.adapters_registry.versions.repository import VersionRepository
 from loraplex.adapters_registry.versions.views import VersionView
 from loraplex.engine.protocol.identity import Digest, digest_of_bytes, digest_of_file
-from loraplex.platform.database.outbox import enqueue
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
@@ -42,7 +41,8 @@ class Uploads:
         """Store an upload as a new version of the adapter, which is made when missing.
 
         Answers the version and whether it is new: identical bytes are the version that exists,
-        whatever became of it. Nothing is validated here; the version's status will tell.
+        whatever became of it (what the platform failed to check is checked again). Nothing is
+        validated here; the version's status will tell.
         Raises InvalidAdapterName, EmptyUpload, UploadTooLarge, BaseModelUnknown, OtherBase,
         StoreUnavailable.
         """
@@ -71,15 +71,13 @@ class Uploads:
                     config_digest=config_digest,
                     weights_digest=weights_digest,
                     size_bytes=size_bytes,
-                    deadline_at=datetime.now(UTC) + timedelta(seconds=QUEUE_SECONDS),
+                    deadline_at=datetime.now(UTC) + timedelta(seconds=lifecycle.QUEUE_SECONDS),
                 )
                 session.add(version)
                 await session.flush()
-                await enqueue(
-                    session,
-                    VALIDATE_VERSION,
-                    {"tenant_id": str(principal.tenant_id), "version_id": str(version.id)},
-                )
+                await lifecycle.ask(session, version)
+            else:
+                await lifecycle.reopen(session, version)
             return VersionView.of(version, principal.tenant_name, name), is_new
 
     def check_sizes(self, config: bytes, weights: Path) -> int:

@@ -4,6 +4,9 @@
         ▲                   │
         └────put_back───────┘        (and the sweeper, past the deadline)
 
+What the platform failed to check is rejected too, in the end; uploading the same bytes again
+reopens it for one more attempt.
+
 `attempts` fences: whoever began attempt 3 can no longer finish once attempt 4 has begun.
 """
 
@@ -64,7 +67,6 @@ async def begin(session: AsyncSession, tenant_id: TenantId, version_id: UUID) ->
             AdapterVersion.tenant_id == tenant_id,
             AdapterVersion.id == version_id,
             AdapterVersion.status == VersionStatus.UPLOADED,
-            AdapterVersion.attempts < MAX_ATTEMPTS,
         )
         .values(
             status=VersionStatus.VALIDATING,
@@ -145,6 +147,25 @@ async def settle(session: AsyncSession, attempt: Attempt, values: dict[str, Any]
     return await session.scalar(statement) is not None
 
 
+async def ask(session: AsyncSession, version: AdapterVersion) -> None:
+    """Have the version validated once this transaction has committed."""
+    arguments = {"tenant_id": str(version.tenant_id), "version_id": str(version.id)}
+    await enqueue(session, VALIDATE_VERSION, arguments)
+
+
+async def reopen(session: AsyncSession, version: AdapterVersion) -> None:
+    """Ask again for a version that was given up; leaves any other as it is."""
+    if version.status != VersionStatus.REJECTED or not is_given_up(version):
+        return
+    statement = (
+        update(AdapterVersion)
+        .where(AdapterVersion.id == version.id, AdapterVersion.status == VersionStatus.REJECTED)
+        .values(status=VersionStatus.UPLOADED, reasons=[], deadline_at=in_seconds(QUEUE_SECONDS))
+    )
+    await session.execute(statement)
+    await ask(session, version)
+
+
 async def sweep(session: AsyncSession) -> int:
     """Ask again for what has waited past its deadline; give up on what was tried too often.
 
@@ -166,8 +187,7 @@ async def sweep(session: AsyncSession) -> int:
             values = given_up()
         else:
             values = {"status": VersionStatus.UPLOADED, "deadline_at": in_seconds(QUEUE_SECONDS)}
-            arguments = {"tenant_id": str(version.tenant_id), "version_id": str(version.id)}
-            await enqueue(session, VALIDATE_VERSION, arguments)
+            await ask(session, version)
         await session.execute(
             update(AdapterVersion).where(AdapterVersion.id == version.id).values(**values)
         )
@@ -177,10 +197,14 @@ async def sweep(session: AsyncSession) -> int:
 def given_up() -> dict[str, Any]:
     message = (
         f"The platform could not check this upload in {MAX_ATTEMPTS} attempts; nothing says that "
-        "the upload is wrong. Tell the operator, then upload it under another name."
+        "the upload is wrong. Upload the same files again to have them checked once more."
     )
     reason = RejectionReason(ReasonCode.VALIDATION_FAILED, message)
     return {"status": VersionStatus.REJECTED, "reasons": msgspec.to_builtins([reason])}
+
+
+def is_given_up(version: AdapterVersion) -> bool:
+    return any(reason.get("code") == ReasonCode.VALIDATION_FAILED for reason in version.reasons)
 
 
 def in_seconds(seconds: float) -> ColumnElement[Any]:
