@@ -14,13 +14,19 @@ export function Transcript({ entries, model }: { entries: Entry[]; model: string
     );
   }
   return (
-    <ol className={styles.transcript}>
-      {entries.map((entry, index) => (
-        <li key={index} className={styles[entry.role]}>
-          {entry.role === "user" ? <Prompt text={entry.content} /> : <AnswerView answer={entry} />}
-        </li>
-      ))}
-    </ol>
+    <div className={styles.scroller} role="log" aria-label="Transcript" tabIndex={0}>
+      <ol className={styles.transcript}>
+        {entries.map((entry, index) => (
+          <li key={index} className={styles[entry.role]}>
+            {entry.role === "user" ? (
+              <Prompt text={entry.content} />
+            ) : (
+              <AnswerView answer={entry} />
+            )}
+          </li>
+        ))}
+      </ol>
+    </div>
   );
 }
 
