@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 DEMO_ADAPTERS = ("bullets", "json", "pirate", "shout")
 
 
-class WheelContents(BuildHookInterface):
+class WheelContents(BuildHookInterface[BuilderConfig]):
     """An editable install reads all of it from the checkout, so only a real wheel has copies."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

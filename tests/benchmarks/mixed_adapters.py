@@ -73,7 +73,8 @@ async def measure(credentials: dict[str, Any], concurrency: int, max_tokens: int
         seconds = time.perf_counter() - started
     median_ms = 1000 * statistics.median(sample.first_token_seconds for sample in samples)
     tokens = sum(sample.tokens for sample in samples)
-    return f"{concurrency:4} streams  {tokens / seconds:8.1f} tokens/s  first token {median_ms:7.0f} ms"
+    rate = f"{tokens / seconds:8.1f} tokens/s"
+    return f"{concurrency:4} streams  {rate}  first token {median_ms:7.0f} ms"
 
 
 def main() -> None:

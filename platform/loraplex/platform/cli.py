@@ -7,6 +7,7 @@ when they are asked for, so that one that is broken or slow costs the others not
 import asyncio
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, cast
 
@@ -17,11 +18,6 @@ from typer.core import TyperCommand, TyperGroup
 from loraplex.engine.protocol.errors import DomainError
 
 GROUP = "loraplex.commands"
-OWN_GROUPS = (
-    EntryPoint("tenant", "loraplex.platform.tenancy.commands:tenant", GROUP),
-    EntryPoint("key", "loraplex.platform.tenancy.commands:key", GROUP),
-)
-"""The platform's own groups, loaded as late as the others."""
 AnyCommand = TyperCommand | TyperGroup
 
 
@@ -29,10 +25,10 @@ class ComponentCommands(TyperGroup):
     """A group that knows the names of contributed commands before it imports them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *sorted(self._contributed())]
+        return [*super().list_commands(ctx), *OWN_GROUPS, *sorted(self._contributed())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        own = super().get_command(ctx, cmd_name)
+        own = OWN_GROUPS.get(cmd_name) or super().get_command(ctx, cmd_name)
         if own is not None:
             return own
         entry = self._contributed().get(cmd_name)
@@ -45,7 +41,25 @@ class ComponentCommands(TyperGroup):
 
     @staticmethod
     def _contributed() -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in (*entry_points(group=GROUP), *OWN_GROUPS)}
+        return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+class LateGroup(TyperGroup):
+    """One of the platform's own groups, whose module is imported when one of its commands is."""
+
+    def __init__(self, name: str, module: str, description: str) -> None:
+        super().__init__(name=name, help=description, no_args_is_help=True)
+        self._module = module
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return self._loaded().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return self._loaded().get_command(ctx, cmd_name)
+
+    def _loaded(self) -> TyperGroup:
+        group = getattr(import_module(self._module), str(self.name))
+        return cast(TyperGroup, typer.main.get_command(group))
 
 
 def as_command(name: str, contributed: object) -> AnyCommand:
@@ -76,6 +90,12 @@ def broken_command(name: str, error: Exception) -> AnyCommand:
     single.command(name, context_settings=settings)(fail)
     return cast(AnyCommand, typer.main.get_command(single))
 
+
+TENANCY = "loraplex.platform.tenancy.commands"
+OWN_GROUPS = {
+    "tenant": LateGroup("tenant", TENANCY, "Create and list tenants."),
+    "key": LateGroup("key", TENANCY, "Create, list and revoke API keys."),
+}
 
 app = typer.Typer(
     cls=ComponentCommands,
