@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 import pytest
+import structlog
 from sqlalchemy import func, update
 
 from loraplex.adapters_registry.versions.service import register_base
@@ -30,6 +31,17 @@ from tests.engine.worker.echo_engine import EchoEngine
 
 if TYPE_CHECKING:
     from tests.api.raw_calls import RawCall
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_logs() -> None:
+    """structlog's default draws tracebacks with every local variable: seconds each."""
+    structlog.configure(
+        processors=[
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["event"]),
+        ]
+    )
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from loraplex.api.server import GatewayServer, server_config
 from loraplex.platform.settings import Settings
 
 START_SECONDS = 30
+TIMEOUT_SECONDS = 30
 
 
 @dataclass
@@ -28,9 +29,13 @@ class RunningGateway:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def client(self, key: str | None = None, timeout: float = 30) -> httpx.Client:
+    def client(self, key: str | None = None, address: str = "127.0.0.1") -> httpx.Client:
+        """A client at `address`, which may be any of the loopback network's."""
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=timeout, verify=False)
+        transport = httpx.HTTPTransport(verify=False, local_address=address)
+        return httpx.Client(
+            base_url=self.url, headers=headers, timeout=TIMEOUT_SECONDS, transport=transport
+        )
 
     def stop(self, seconds: float = 20) -> None:
         """What SIGTERM does; returns when the server has ended."""

@@ -41,7 +41,10 @@ INTERNAL = "Something went wrong on our side. Quote the x-request-id when you as
 
 
 def install(app: FastAPI) -> None:
-    """Make every error of `app` answer in the shape its path promises."""
+    """Make every error of `app` that has a name answer in the shape its path promises.
+
+    What nobody foresaw is the outermost layer's to answer (`edge`).
+    """
 
     @app.exception_handler(DomainError)
     async def _domain(request: Request, error: DomainError) -> Response:
@@ -65,11 +68,6 @@ def install(app: FastAPI) -> None:
     async def _database(request: Request, error: Exception) -> Response:
         log.warning("database_unavailable", path=request.url.path, error=type(error).__name__)
         return render(request.url.path, DatabaseUnavailable())
-
-    @app.exception_handler(Exception)
-    async def _unexpected(request: Request, error: Exception) -> Response:
-        log.error("unexpected_error", path=request.url.path, exc_info=error)
-        return respond(request.url.path, 500, INTERNAL, "internal_error")
 
 
 def render(path: str, error: DomainError) -> Response:

@@ -1,0 +1,37 @@
+from loraplex.api.admin.schemas import TenantList, WorkerList
+from loraplex.engine.serving.server import WorkerServer
+from tests.api.conftest import Tenant
+from tests.api.running import RunningGateway
+from tests.api.waiting import eventually
+
+
+def test_an_operator_sees_the_workers_and_their_load(
+    gateway: RunningGateway, operator_key: str, worker: WorkerServer
+) -> None:
+    def live() -> WorkerList | None:
+        with gateway.client(operator_key) as client:
+            found = WorkerList.model_validate_json(client.get("/api/v1/admin/workers").content)
+        mine = [one for one in found.data if one.id == worker.registration.worker_id]
+        return found if mine and mine[0].load is not None else None
+
+    (one,) = eventually("the worker's load", live).data
+    assert (one.state, one.role, one.base) == ("live", "unified", "smollm2-135m-instruct")
+    assert one.incarnation == worker.registration.incarnation
+    assert one.load is not None
+    assert one.load.free_pages == 100
+
+
+def test_an_operator_sees_the_tenants_in_pages(
+    gateway: RunningGateway, operator_key: str, tenant: Tenant, neighbour: Tenant
+) -> None:
+    names: list[str] = []
+    cursor: str | None = ""
+    with gateway.client(operator_key) as client:
+        while cursor is not None:
+            query = {"limit": 1} | ({"cursor": cursor} if cursor else {})
+            answer = client.get("/api/v1/admin/tenants", params=query)
+            page = TenantList.model_validate_json(answer.content)
+            names += [one.name for one in page.data]
+            cursor = page.next_cursor
+    assert {tenant.name, neighbour.name} <= set(names)
+    assert names == sorted(names)

@@ -1,0 +1,140 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from loraplex.api.tenant.schemas import Version
+from loraplex.platform.settings import Settings
+from tests.api.conftest import Tenant
+from tests.api.running import RunningGateway, running_gateway
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
+
+
+def files(adapter: str) -> dict[str, Any]:
+    folder = FIXTURES / adapter
+    return {
+        "adapter_config": ("adapter_config.json", (folder / "adapter_config.json").read_bytes()),
+        "adapter_model": (
+            "adapter_model.safetensors",
+            (folder / "adapter_model.safetensors").read_bytes(),
+        ),
+    }
+
+
+@pytest.fixture
+def mine(gateway: RunningGateway, customer: Tenant) -> Iterator[httpx.Client]:
+    with gateway.client(customer.key) as client:
+        yield client
+
+
+def test_an_upload_is_a_new_version_and_the_same_bytes_are_the_same(
+    mine: httpx.Client, customer: Tenant
+) -> None:
+    first = mine.post("/api/v1/adapters/parrot/versions", files=files("pirate"))
+    assert first.status_code == 202, first.text
+    version = Version.model_validate_json(first.content)
+    assert (version.adapter, version.version, version.status) == ("parrot", 1, "uploaded")
+    assert version.model == f"{customer.name}/parrot:v1"
+    assert first.headers["Location"] == "/api/v1/adapters/parrot/versions/1"
+    again = mine.post("/api/v1/adapters/parrot/versions", files=files("pirate"))
+    assert again.status_code == 200
+    assert again.json() == first.json()
+    other = mine.post("/api/v1/adapters/parrot/versions", files=files("shout"))
+    assert (other.status_code, other.json()["version"]) == (202, 2)
+    assert mine.get(other.headers["Location"]).json() == other.json()
+    listed = mine.get("/api/v1/adapters/parrot/versions").json()
+    assert [one["version"] for one in listed["data"]] == [2, 1]
+    adapter = mine.get("/api/v1/adapters/parrot").json()
+    assert adapter["latest_version"] == other.json()
+    assert mine.get("/api/v1/adapters").json() == {"data": [adapter], "next_cursor": None}
+
+
+def test_a_neighbours_adapter_is_404(
+    mine: httpx.Client, gateway: RunningGateway, neighbour: Tenant
+) -> None:
+    mine.post("/api/v1/adapters/secret/versions", files=files("pirate")).raise_for_status()
+    with gateway.client(neighbour.key) as theirs:
+        for path in ("", "/versions", "/versions/1"):
+            answer = theirs.get(f"/api/v1/adapters/secret{path}")
+            assert answer.status_code == 404
+            assert answer.json()["code"] == "adapter_not_found"
+        assert "secret" not in theirs.get("/api/v1/adapters").text
+
+
+def test_lists_come_in_pages(mine: httpx.Client) -> None:
+    for name in ("c", "a", "b"):
+        mine.post(f"/api/v1/adapters/{name}/versions", files=files("pirate")).raise_for_status()
+    page = mine.get("/api/v1/adapters", params={"limit": 2}).json()
+    assert [one["name"] for one in page["data"]] == ["a", "b"]
+    rest = mine.get("/api/v1/adapters", params={"cursor": page["next_cursor"]}).json()
+    assert [one["name"] for one in rest["data"]] == ["c"]
+    assert rest["next_cursor"] is None
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [({"limit": 0}, "limit"), ({"limit": "x"}, "limit"), ({"cursor": "!"}, "cursor")],
+)
+def test_a_bad_page_is_400_and_named(query: dict[str, Any], field: str, mine: httpx.Client) -> None:
+    answer = mine.get("/api/v1/adapters", params=query)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["field"] == field
+
+
+@pytest.mark.parametrize("number", ["0", "x", "99999999999"])
+def test_a_version_that_is_no_number_is_400(number: str, mine: httpx.Client) -> None:
+    answer = mine.get(f"/api/v1/adapters/a/versions/{number}")
+    assert (answer.status_code, answer.json()["field"]) == (400, "number")
+
+
+@pytest.mark.parametrize("name", ["smollm2-135m-instruct", "a:b", "a@b", "x" * 97, ".hidden"])
+def test_a_name_that_could_be_mistaken_is_refused(name: str, mine: httpx.Client) -> None:
+    answer = mine.post(f"/api/v1/adapters/{name}/versions", files=files("pirate"))
+    assert answer.status_code == 400
+    assert answer.json()["code"] == "invalid_adapter_name"
+
+
+def test_a_form_that_is_not_right_names_what_is_wrong(mine: httpx.Client) -> None:
+    def refused(**changed: Any) -> dict[str, Any]:
+        given = files("pirate") | changed
+        given = {field: file for field, file in given.items() if file is not None}
+        answer = mine.post("/api/v1/adapters/form/versions", files=given)
+        assert answer.status_code == 400, answer.text
+        problem: dict[str, Any] = answer.json()
+        return problem
+
+    assert refused(adapter_model=None)["field"] == "adapter_model"
+    assert refused(extra=("e", b"x"))["field"] == "extra"
+    assert refused(adapter_config=("c", b""))["field"] == "adapter_config"
+    assert mine.post("/api/v1/adapters/form/versions", json={}).json()["code"] == "invalid_form"
+    assert mine.get("/api/v1/adapters/form").status_code == 404
+
+
+def test_an_upload_beyond_the_limit_is_413_declared_or_not(
+    gateway_settings: Settings, registered_base: None, customer: Tenant
+) -> None:
+    small = gateway_settings.model_copy(update={"max_upload_bytes": 100_000})
+    boundary = "b"
+    head = (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="adapter_model"; filename="m"'
+        "\r\n\r\n"
+    ).encode()
+    kind = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+
+    def undeclared() -> Iterator[bytes]:
+        yield head
+        for _ in range(40):
+            yield b"x" * 10_000
+
+    with running_gateway(small) as gateway, gateway.client(customer.key) as client:
+        path = "/api/v1/adapters/big/versions"
+        answer = client.post(path, content=undeclared(), headers=kind)
+        assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")
+        assert answer.json()["field"] == "adapter_model"
+        answer = client.post(path, content=head + b"x" * 400_000, headers=kind)
+        assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")
+    assert not list((small.data_dir / "uploads").iterdir())

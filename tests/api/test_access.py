@@ -1,0 +1,131 @@
+"""Who may ask what: every route has a class here, and each class its refusals."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from loraplex.api.gateway import create_app
+from loraplex.platform.settings import Settings
+from tests.api.conftest import Tenant
+from tests.api.running import RunningGateway
+
+TENANT, OPERATOR, EITHER, ANYBODY = "tenant", "operator", "either", "anybody"
+
+CLASSES = {
+    ("GET", "/v1/models"): TENANT,
+    ("GET", "/v1/models/{model}"): TENANT,
+    ("POST", "/v1/chat/completions"): TENANT,
+    ("POST", "/v1/completions"): TENANT,
+    ("GET", "/api/v1/adapters"): TENANT,
+    ("GET", "/api/v1/adapters/{name}"): TENANT,
+    ("GET", "/api/v1/adapters/{name}/versions"): TENANT,
+    ("POST", "/api/v1/adapters/{name}/versions"): TENANT,
+    ("GET", "/api/v1/adapters/{name}/versions/{number}"): TENANT,
+    ("GET", "/api/v1/admin/workers"): OPERATOR,
+    ("GET", "/api/v1/admin/tenants"): OPERATOR,
+    ("GET", "/api/v1/session"): EITHER,
+    ("POST", "/api/v1/session"): ANYBODY,
+    ("DELETE", "/api/v1/session"): ANYBODY,
+    ("GET", "/healthz"): ANYBODY,
+    ("GET", "/readyz"): ANYBODY,
+    ("GET", "/metrics"): ANYBODY,
+}
+GUARDED = [place for place, kind in CLASSES.items() if kind != ANYBODY]
+
+
+def path_of(template: str) -> str:
+    return template.format(model="m", name="n", number=1)
+
+
+def code_of(path: str, answer: httpx.Response) -> str:
+    body: dict[str, Any] = answer.json()
+    code: str = body["error"]["code"] if path.startswith("/v1/") else body["code"]
+    return code
+
+
+def test_every_route_has_a_class() -> None:
+    paths = create_app(Settings()).openapi()["paths"]
+    routes = {(method.upper(), path) for path, item in paths.items() for method in item}
+    assert routes == set(CLASSES)
+
+
+@pytest.mark.parametrize(("method", "template"), GUARDED)
+def test_no_key_is_401(method: str, template: str, gateway: RunningGateway) -> None:
+    path = path_of(template)
+    with gateway.client() as client:
+        answer = client.request(method, path)
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert code_of(path, answer) == "missing_api_key"
+
+
+@pytest.mark.parametrize(("method", "template"), GUARDED)
+def test_the_wrong_role_is_403(
+    method: str, template: str, gateway: RunningGateway, tenant: Tenant, operator_key: str
+) -> None:
+    if CLASSES[method, template] == EITHER:
+        return
+    path = path_of(template)
+    key = operator_key if CLASSES[method, template] == TENANT else tenant.key
+    with gateway.client(key) as client:
+        answer = client.request(method, path)
+    assert answer.status_code == 403
+    assert code_of(path, answer) == "wrong_role"
+
+
+@pytest.mark.parametrize("key", ["lpx_nonsense", "sk-other", "x" * 5000, "é"])
+def test_a_bad_key_is_401_and_is_not_repeated(key: str, gateway: RunningGateway) -> None:
+    with gateway.client() as client:
+        headers = {b"Authorization": b"Bearer " + key.encode()}
+        answer = client.get("/v1/models", headers=headers)
+    assert answer.status_code == 401
+    assert code_of("/v1/models", answer) == "invalid_api_key"
+    assert key not in answer.text
+
+
+def test_another_scheme_is_no_key(gateway: RunningGateway) -> None:
+    with gateway.client() as client:
+        answer = client.get("/v1/models", headers={"Authorization": "Basic YTpi"})
+    assert answer.status_code == 401
+
+
+def test_a_claimed_address_changes_nothing_without_a_trusted_proxy(
+    gateway: RunningGateway,
+) -> None:
+    # An address of its own, so that its failures are not counted to other tests.
+    with gateway.client(address="127.0.0.77") as client:
+        answers = [
+            client.get(
+                "/v1/models",
+                headers={"Authorization": "Bearer lpx_bad", "X-Forwarded-For": f"10.0.0.{place}"},
+            )
+            for place in range(30)
+        ]
+    assert answers[-1].status_code == 429
+    assert int(answers[-1].headers["Retry-After"]) >= 1
+
+
+def test_a_key_is_wanted_before_the_body_is_judged(gateway: RunningGateway) -> None:
+    with gateway.client() as client:
+        answer = client.post("/v1/chat/completions", content=b"{broken")
+    assert answer.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("/v1/nothing", "application/json"),
+        ("/api/v1/nothing", "application/problem+json"),
+    ],
+)
+def test_a_path_without_a_route_is_404_in_its_shape(
+    path: str, media_type: str, gateway: RunningGateway
+) -> None:
+    with gateway.client() as client:
+        answer = client.get(path)
+        wrong_method = client.put("/v1/models" if path.startswith("/v1/") else "/api/v1/adapters")
+    assert (answer.status_code, answer.headers["content-type"]) == (404, media_type)
+    assert code_of(path, answer) == "route_not_found"
+    assert wrong_method.status_code == 405
+    assert code_of(path, wrong_method) == "method_not_allowed"

@@ -1,0 +1,70 @@
+import os
+from pathlib import Path
+
+from loraplex.api.metrics import Metrics
+from loraplex.platform.settings import Settings
+from tests.api.conftest import Tenant
+from tests.api.running import RunningGateway, running_gateway
+from tests.api.waiting import eventually
+
+BASE = "smollm2-135m-instruct"
+
+
+def test_a_gateway_with_everything_it_needs_is_ready(gateway: RunningGateway) -> None:
+    with gateway.client() as client:
+        assert client.get("/healthz").json() == {"status": "ok"}
+        answer = eventually(
+            "readiness", lambda: (found := client.get("/readyz")).status_code == 200 and found
+        )
+    assert answer
+    assert answer.json() == {
+        "ready": True,
+        "parts": {"gateway": "ok", "database": "ok", "object_store": "ok", "workers": "ok"},
+    }
+
+
+def test_metrics_have_vllms_names_and_bounded_labels(
+    gateway: RunningGateway, tenant: Tenant
+) -> None:
+    with gateway.client(tenant.key) as client:
+        body = {"model": BASE, "prompt": "Hi", "max_tokens": 3}
+        client.post("/v1/completions", json=body).raise_for_status()
+        client.get("/nothing/at/all")
+        text = eventually(
+            "the worker's first heartbeat",
+            lambda: "vllm:num_requests_running{" in (seen := client.get("/metrics").text) and seen,
+        )
+    assert isinstance(text, str)
+    for line in (
+        f'vllm:generation_tokens_total{{model_name="{BASE}"}}',
+        f'vllm:request_success_total{{finished_reason="length",model_name="{BASE}"}}',
+        f'vllm:time_to_first_token_seconds_count{{model_name="{BASE}"}}',
+        f'vllm:e2e_request_latency_seconds_count{{model_name="{BASE}"}}',
+        "vllm:num_requests_running{",
+        "vllm:num_requests_waiting{",
+        "vllm:kv_cache_usage_perc{",
+        'loraplex_http_requests_total{method="POST",route="/v1/completions",status="200"}',
+        f'loraplex_calls_total{{model_name="{BASE}",outcome="completed"}}',
+    ):
+        assert line in text
+    assert tenant.name not in text
+    assert "/nothing" not in text
+
+
+def test_on_a_public_address_metrics_are_for_operators(
+    gateway_settings: Settings, registered_base: None, tenant: Tenant, operator_key: str
+) -> None:
+    public = gateway_settings.model_copy(update={"host": "0.0.0.0"})
+    with running_gateway(public) as gateway:
+        for key, status in [(None, 401), (tenant.key, 403), (operator_key, 200)]:
+            with gateway.client(key) as client:
+                assert client.get("/metrics").status_code == status
+
+
+def test_metrics_made_without_a_shared_directory_are_this_process_own(tmp_path: Path) -> None:
+    assert "PROMETHEUS_MULTIPROC_DIR" not in os.environ
+    first, second = Metrics(), Metrics()
+    first.calls.labels(BASE, "completed").inc()
+    fleet = type("NoFleet", (), {"workers": lambda self: []})()
+    assert b'outcome="completed"' in first.text(fleet)
+    assert b'outcome="completed"' not in second.text(fleet)
