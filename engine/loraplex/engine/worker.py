@@ -8,9 +8,9 @@ anew as another incarnation.
 import logging
 import os
 import signal
-import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import NoReturn
 
 from loraplex.engine.adapter_source import AdapterSource
 
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 ADAPTER_SOURCES = "loraplex.adapter_sources"
 
 
-def main() -> int:
-    """Run a worker until SIGTERM or SIGINT; returns the process's exit status."""
+def main() -> NoReturn:
+    """Run a worker until SIGTERM or SIGINT, then end the process."""
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
@@ -37,14 +37,12 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.ended.put(None))
     controller = Controller(environment.controller_url, environment.token, server.registration)
-    server.start(controller)
+    server.start().announce(controller)
     failure = server.ended.get()
-    status = 0 if failure is None else 1
-    if not server.stop():
-        log.warning("a step is still running; the process ends without it")
-        logging.shutdown()
-        os._exit(status)
-    return status
+    server.stop()
+    logging.shutdown()
+    # A step or a download may still be running on some thread; nothing of it is worth waiting for.
+    os._exit(0 if failure is None else 1)
 
 
 def load_server(environment: WorkerEnvironment) -> WorkerServer:
@@ -90,4 +88,4 @@ def load_adapter_source(config: EngineConfig) -> AdapterSource:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -19,21 +19,22 @@ from tests.engine.worker.echo_engine import EchoEngine
 BASE_NAME = "echo"
 
 
-def echo_identity(worker_id: str, pool: str = "default") -> WorkerIdentity:
-    digest = digest_of_bytes(BASE_NAME.encode())
-    return WorkerIdentity(worker_id, pool, Role.UNIFIED, BASE_NAME, digest)
+def echo_identity(worker_id: str, base_name: str = BASE_NAME) -> WorkerIdentity:
+    digest = digest_of_bytes(base_name.encode())
+    return WorkerIdentity(worker_id, "default", Role.UNIFIED, base_name, digest)
 
 
 def main() -> int:
     environment = WorkerEnvironment.read(os.environ)
     server = WorkerServer(
         EchoEngine(step_seconds=float(sys.argv[1])),
-        echo_identity(environment.worker_id, environment.pool),
+        echo_identity(environment.worker_id, environment.config.base_name),
         gateway_public_key=environment.gateway_public_key,
         host=environment.host,
     )
     signal.signal(signal.SIGTERM, lambda *_: server.ended.put(None))
-    server.start(Controller(environment.controller_url, environment.token, server.registration))
+    controller = Controller(environment.controller_url, environment.token, server.registration)
+    server.start().announce(controller)
     failure = server.ended.get()
     server.stop()
     return 0 if failure is None else 1

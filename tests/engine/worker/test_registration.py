@@ -119,7 +119,7 @@ def test_a_worker_whose_place_is_taken_ends(worker: WorkerServer, plane: Control
     plane.answer = lambda method: 409 if method == "PUT" else 200
     with plane.listening():
         controller = Controller(f"http://127.0.0.1:{plane.port}", "t", worker.registration)
-        worker.start(controller)
+        worker.announce(controller)
         assert isinstance(worker.ended.get(timeout=5), Superseded)
 
 

@@ -90,15 +90,19 @@ class WorkerServer:
             limits=limits,
         )
 
-    def start(self, controller: Controller | None = None) -> Self:
-        """Start serving, and announce the worker when there is a controller."""
+    def start(self) -> Self:
+        """Start serving; once."""
+        assert not self._threads, "two threads on one socket would crash libzmq"
         self._start("transport", lambda: self._transport.run(self._stopping))
         self._start("engine", self._run_engine)
         self._start("heartbeat", lambda: self._heartbeats.run(self._stopping))
-        if controller is not None:
-            registrar = Registrar(controller)
-            self._start("registration", lambda: registrar.run(self._deregistering))
         return self
+
+    def announce(self, controller: Controller) -> None:
+        """Register with the controller, and stay registered until stopped; once."""
+        assert "registration" not in self._threads, "the worker is being announced already"
+        registrar = Registrar(controller)
+        self._start("registration", lambda: registrar.run(self._deregistering))
 
     def stop(self, drain_seconds: float = DRAIN_SECONDS) -> bool:
         """Refuse new requests, give running ones a moment, end them, and close; idempotent.

@@ -68,11 +68,13 @@ class WorkerConnection:
         gateway: GatewayIdentity,
         *,
         on_news: Callable[[], None],
+        step_deadline_seconds: float = STEP_DEADLINE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.registration = registration
         self._gateway = gateway
         self._on_news = on_news
+        self._step_deadline_seconds = step_deadline_seconds
         self._clock = clock
         self._heard_at = -SILENCE_SECONDS
         self._kept_alive_at = 0.0
@@ -122,7 +124,7 @@ class WorkerConnection:
     @property
     def _is_stuck(self) -> bool:
         beat = self._heartbeat
-        return beat is not None and beat.step_running_seconds > STEP_DEADLINE_SECONDS
+        return beat is not None and beat.step_running_seconds > self._step_deadline_seconds
 
     def candidate(self) -> Candidate:
         """What routing should know of the worker now."""
@@ -215,6 +217,8 @@ class WorkerConnection:
         if self._is_closed:
             return
         self._fail_all(reason)
+        if self._is_welcome:
+            self._send(KeepAlive(self.registration.incarnation, []))  # cancels whatever still runs
         self._is_closed = True
         for task in self._tasks:
             task.cancel()

@@ -72,9 +72,9 @@ async def sweep_leases(database: Database) -> None:
         await asyncio.sleep(SWEEP_SECONDS)
 
 
-async def serve(app: FastAPI, port: int) -> None:
-    """Serve on the loopback interface until SIGTERM or SIGINT."""
-    config = uvicorn.Config(
+def listener_config(app: FastAPI, port: int) -> uvicorn.Config:
+    """How the listener is served: on the loopback interface, with the process's own logging."""
+    return uvicorn.Config(
         app,
         host=INTERNAL_HOST,
         port=port,
@@ -83,7 +83,11 @@ async def serve(app: FastAPI, port: int) -> None:
         lifespan="off",
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    server = Server(config)
+
+
+async def serve(app: FastAPI, port: int) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    server = Server(listener_config(app, port))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)

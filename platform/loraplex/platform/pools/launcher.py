@@ -17,7 +17,7 @@ POOL = "default"
 WORKER_HOST = "127.0.0.1"
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 PASSED_ON_PREFIXES = ("OMP_", "CUDA_", "TRITON_")
-"""All that a worker inherits. It executes what tenants upload, so it holds no credentials of the
+"""All that a worker inherits. It parses what tenants upload, so it holds no credentials of the
 database or the store, whatever the launcher's own environment has."""
 
 
