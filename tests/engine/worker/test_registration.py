@@ -1,11 +1,8 @@
 """A worker's registration against a real HTTP server that comes, goes and refuses."""
 
-import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from queue import SimpleQueue
 from threading import Event
 
 import pytest
@@ -13,50 +10,7 @@ import pytest
 from loraplex.engine.serving.identity import CurvePair
 from loraplex.engine.serving.registration import Controller, Registrar, Superseded
 from loraplex.engine.serving.server import WorkerServer
-
-Call = tuple[str, str, dict[str, str]]
-
-
-class ControlPlane:
-    """Records calls, and answers each with the status that `answer` chooses."""
-
-    def __init__(self) -> None:
-        self.calls: SimpleQueue[Call] = SimpleQueue()
-        self.answer: Callable[[str], int] = lambda method: 200
-        self.port = 0
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        plane = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length") or 0))
-                plane.calls.put((self.command, self.path, json.loads(body or b"{}")))
-                self.send_response(plane.answer(self.command))
-                self.end_headers()
-                self.wfile.write(b'{"lease_seconds": 0.1}')
-
-            do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        with HTTPServer(("127.0.0.1", self.port), Handler) as server:
-            self.port = server.server_port
-            thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
-            thread.start()
-            yield
-            server.shutdown()
-            thread.join()
-
-    def next_call(self) -> Call:
-        return self.calls.get(timeout=5)
-
-    def next_method(self, wanted: str) -> Call:
-        while (call := self.next_call())[0] != wanted:
-            pass
-        return call
+from tests.engine.worker.control_plane import ControlPlane
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A gateway reduced to its sockets, for tests of what a worker answers."""
 
+import time
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -27,6 +28,7 @@ from loraplex.engine.protocol.sampling import SamplingParams
 from loraplex.engine.serving.identity import CurvePair
 
 ANSWER_MILLISECONDS = 5000
+END_SECONDS = 60.0
 Message = TypeVar("Message", Welcome, StepOutputs)
 
 
@@ -85,11 +87,23 @@ class WireGateway:
         return message
 
     def outputs_until_end(self, *request_ids: str) -> dict[str, list[RequestOutput]]:
-        """All outputs until each of the requests has its last."""
+        """All outputs until each of the requests has its last; says meanwhile that it waits."""
         outputs: dict[str, list[RequestOutput]] = {one: [] for one in request_ids}
-        while not all(some and some[-1].finish_reason for some in outputs.values()):
+        pending = set(request_ids)
+        deadline, next_sign = time.monotonic() + END_SECONDS, time.monotonic() + 1
+        while pending:
+            assert time.monotonic() < deadline, f"{pending} did not end"
+            if time.monotonic() > next_sign:
+                self.keep_alive(*pending)
+                next_sign += 1
+            if not self._dealer.poll(100):
+                continue
             for output in self.receive(StepOutputs).outputs:
-                outputs[output.request_id].append(output)
+                # What crossed with a sign of life is an echo of a request that has just ended.
+                if output.request_id in pending or output.request_id not in outputs:
+                    outputs[output.request_id].append(output)
+                if output.finish_reason is not None:
+                    pending.discard(output.request_id)
         return outputs
 
     def heartbeat(self) -> Heartbeat:
