@@ -50,6 +50,12 @@ class DomainError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
+class InvalidRequest(DomainError):
+    """The request asks for something no engine could do, such as a token that does not exist."""
+
+    kind, code = Kind.INVALID, "invalid_engine_request"
+
+
 class PromptTooLong(DomainError):
     """The prompt and the tokens asked for can never fit the model or the page pool."""
 
@@ -95,6 +101,7 @@ class UnsupportedModel(DomainError):
 ENGINE_ERRORS: dict[str, type[DomainError]] = {
     error.code: error
     for error in (
+        InvalidRequest,
         PromptTooLong,
         AdapterTooLarge,
         AdapterUnavailable,

@@ -1,12 +1,8 @@
 """Requests that are refused when they arrive."""
 
-from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.errors import DomainError, InvalidRequest, Kind
 
-
-class InvalidRequest(DomainError):
-    """The request asks for something no engine could do, such as a token that does not exist."""
-
-    kind, code = Kind.INVALID, "invalid_engine_request"
+__all__ = ["DuplicateRequest", "InvalidRequest"]
 
 
 class DuplicateRequest(DomainError):
