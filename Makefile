@@ -9,6 +9,7 @@ NPM := npm --prefix web --silent
 PACKAGES := engine/loraplex platform/loraplex adapters_registry/loraplex api/loraplex
 WEB_SOURCES := $(shell find web/src web/public -type f 2>/dev/null) \
 	web/index.html web/openapi.json web/package.json web/tsconfig.json web/vite.config.ts
+NODE_CHECK := const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)
 T ?=
 
 .DEFAULT_GOAL := help
@@ -71,13 +72,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
-	@node -e 'const [a, b] = process.versions.node.split(".").map(Number); \
-		process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' 2>/dev/null || { \
+	@node -e '$(NODE_CHECK)' 2>/dev/null || { \
 		echo "Loraplex's web app is built with Node 20.19 or newer, and" \
 			"$$(command -v node >/dev/null && echo "node is $$(node --version)" || echo "node is missing")."; \
 		exit 1; }
 	@echo "Installing the web app's packages"
-	@cd web && npm ci --silent --no-audit --no-fund
+	@cd web && npm ci --loglevel=error --no-audit --no-fund >/dev/null
 	@touch $@
 
 web/dist/index.html: $(WEB_SOURCES) web/node_modules/.package-lock.json
