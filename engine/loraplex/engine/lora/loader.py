@@ -83,10 +83,18 @@ class AdapterLoader:
         for _ in self._threads:
             self._jobs.put(None)
 
+    def run_one(self) -> bool:
+        """Wait for a job and do it; False where the loader has been closed."""
+        job = self._jobs.get()
+        if job is None:
+            return False
+        self._results.put(LoadResult(job.key, self._load(job)))
+        self._on_finished()
+        return True
+
     def _run(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            self._results.put(LoadResult(job.key, self._load(job)))
-            self._on_finished()
+        while self.run_one():
+            pass
 
     def _load(self, job: LoadJob) -> DomainError | None:
         try:

@@ -1,0 +1,50 @@
+"""An adapter source whose fetches end when, and how, a test says."""
+
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+
+from loraplex.engine.core import EngineCore
+from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.protocol.errors import AdapterUnavailable
+
+
+class GatedSource:
+    """Each fetch waits until it is let through or failed."""
+
+    def __init__(self) -> None:
+        self._fetches: list[tuple[AdapterRef, Future[Path]]] = []
+        self._changed = threading.Condition()
+
+    def fetch(self, ref: AdapterRef) -> Path:
+        future: Future[Path] = Future()
+        with self._changed:
+            self._fetches.append((ref, future))
+            self._changed.notify_all()
+        return future.result()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._fetches)
+
+    def let_through(self) -> None:
+        """Let the oldest fetch succeed, waiting for it to begin."""
+        ref, future = self._next()
+        future.set_result(Path(ref.url))
+
+    def fail(self, error: Exception | None = None) -> None:
+        """Let the oldest fetch fail."""
+        _, future = self._next()
+        future.set_exception(error or AdapterUnavailable("The store is gone."))
+
+    def _next(self) -> tuple[AdapterRef, Future[Path]]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._fetches, timeout=30), "nobody fetches"
+            return self._fetches.pop(0)
+
+
+def let_through(engine: EngineCore, source: GatedSource) -> None:
+    """Let the oldest fetch succeed and wait until the engine has news of it."""
+    engine.step()
+    source.let_through()
+    assert engine.wait_for_work(30)
