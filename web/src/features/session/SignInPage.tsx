@@ -13,7 +13,7 @@ export function SignInPage() {
   const [search] = useSearchParams();
   const session = useQuery(sessionQuery);
 
-  if (session.data) return <Navigate to={nextPath(search)} replace />;
+  if (session.data) return <Navigate to={nextPath(search, session.data.kind)} replace />;
   return (
     <main className={styles.page}>
       <title>Sign in · Loraplex</title>

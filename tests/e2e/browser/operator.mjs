@@ -1,0 +1,24 @@
+/** An operator signs in, sees the workers and their load, and has no tenant's pages. */
+import assert from "node:assert/strict";
+import { picture, settings, signIn, travel } from "./browser.mjs";
+
+await travel(async (page) => {
+  await page.goto("/");
+  await signIn(page, settings.key);
+  await page.getByRole("heading", { name: "Workers" }).waitFor();
+  for (const id of settings.workers) {
+    const card = page.getByRole("article", { name: `Worker ${id}` });
+    await card.getByText("live", { exact: true }).waitFor();
+    const load = await card.textContent();
+    for (const part of ["Running", "Waiting", "KV cache", "Free", "Output tokens/s"]) {
+      assert.ok(load.includes(part), `${part} is missing in: ${load}`);
+    }
+  }
+  await page.waitForResponse((response) => response.url().endsWith("/api/v1/admin/workers"));
+  await picture(page, "workers");
+
+  await page.goto("/adapters");
+  await page.getByText("This page needs a tenant's key").waitFor();
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("API key").waitFor();
+});
