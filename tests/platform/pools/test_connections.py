@@ -10,7 +10,8 @@ import zmq.asyncio
 from loraplex.engine.protocol.errors import WorkerLost
 from loraplex.engine.protocol.messages import RequestOutput, WorkerRegistration
 from loraplex.engine.serving.server import WorkerServer
-from loraplex.platform.pools.connections import GatewayIdentity, WorkerConnection
+from loraplex.platform.pools.connections import WorkerConnection
+from loraplex.platform.pools.sockets import GatewayIdentity
 from loraplex.platform.pools.views import WorkerState
 from loraplex.platform.secrets import SecretKeys
 from tests.engine.worker.echo_engine import MAX_TOKENS, EchoEngine

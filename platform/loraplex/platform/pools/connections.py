@@ -4,20 +4,15 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-import zmq
 import zmq.asyncio
-from zmq.utils.monitor import parse_monitor_message
 
 from loraplex.engine.protocol.errors import DomainError, WorkerLost
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
     SILENCE_SECONDS,
     Cancel,
-    EventMessage,
     FinishReason,
     GatewayMessage,
     GenerationRequest,
@@ -28,34 +23,17 @@ from loraplex.engine.protocol.messages import (
     StepOutputs,
     Submit,
     Welcome,
-    WorkerMessage,
     WorkerRegistration,
 )
+from loraplex.platform.pools.sockets import GatewayIdentity, WireEvent, WorkerSockets
 from loraplex.platform.pools.views import WorkerState, WorkerView
 from loraplex.platform.routing.policy import Candidate
-from loraplex.platform.secrets import CurveKeys
-
-Message = TypeVar("Message", Welcome | StepOutputs, Heartbeat)
 
 log = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS = 1.0
 STEP_DEADLINE_SECONDS = 60.0
 """A step that runs longer counts as stuck. A long prefill chunk on a busy CPU takes seconds."""
-
-RECONNECT_MILLISECONDS = 1000
-GOODBYE_MILLISECONDS = 200
-"""How long a closing socket may take to send its last cancellations."""
-
-MONITORED = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-
-
-@dataclass(frozen=True)
-class GatewayIdentity:
-    """Who this gateway is to all workers. `gateway_id` is unique among running gateways."""
-
-    gateway_id: str
-    curve: CurveKeys
 
 
 class WorkerConnection:
@@ -84,16 +62,11 @@ class WorkerConnection:
         self._heartbeat: Heartbeat | None = None
         self._own_requests_then = 0
         self._streams: dict[str, asyncio.Queue[RequestOutput | DomainError]] = {}
-        self._encoder = msgspec.msgpack.Encoder()
-        self._replies = msgspec.msgpack.Decoder(WorkerMessage)
-        self._events = msgspec.msgpack.Decoder(EventMessage)
-        self._dealer = self._connect(context, zmq.DEALER, registration.requests_endpoint)
-        self._monitor = self._dealer.get_monitor_socket(MONITORED)
-        self._subscriber = self._connect(context, zmq.SUB, registration.events_endpoint)
+        self._sockets = WorkerSockets(context, registration, gateway)
         self._tasks = [
-            self._start(self._watch_connection()),
+            self._start(self._watch_wire()),
             self._start(self._read_replies()),
-            self._start(self._read_events()),
+            self._start(self._read_heartbeats()),
         ]
 
     # What the fleet asks
@@ -218,14 +191,11 @@ class WorkerConnection:
             return
         self._fail_all(reason)
         if self._is_welcome:
-            self._send(KeepAlive(self.registration.incarnation, []))  # cancels whatever still runs
+            self._keep_alive()  # names no request: whatever still runs is cancelled
         self._is_closed = True
         for task in self._tasks:
             task.cancel()
-        self._dealer.disable_monitor()
-        self._monitor.close(0)  # or the context waits for it for ever
-        self._dealer.close(GOODBYE_MILLISECONDS)
-        self._subscriber.close(0)
+        self._sockets.close()
 
     def _keep_alive(self) -> None:
         incarnation = self.registration.incarnation
@@ -236,49 +206,36 @@ class WorkerConnection:
 
     # Messages
 
-    async def _watch_connection(self) -> None:
+    async def _watch_wire(self) -> None:
         """A closed connection is a lost worker, seen sooner than its silence."""
         while True:
-            event = parse_monitor_message(await self._monitor.recv_multipart())["event"]
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self._greet()
-            elif event == zmq.EVENT_DISCONNECTED:
-                self._is_welcome = False
-                self._fail_all("closed its connection")
-            else:
-                log.error("worker %s refuses this gateway's key", self.registration.worker_id)
+            match await self._sockets.next_wire_event():
+                case WireEvent.CONNECTED:
+                    self._greet()
+                case WireEvent.DISCONNECTED:
+                    self._is_welcome = False
+                    self._fail_all("closed its connection")
+                case WireEvent.REFUSED:
+                    log.error("worker %s refuses this gateway's key", self.registration.worker_id)
 
     async def _read_replies(self) -> None:
         while True:
-            frame = await self._dealer.recv()
-            message = self._decode(self._replies, frame)
-            match message:
-                case Welcome():
+            match await self._sockets.next_reply():
+                case Welcome() as welcome:
                     self._hear()
-                    self._be_welcome(message)
+                    self._be_welcome(welcome)
                 case StepOutputs(outputs=outputs):
                     self._hear()
                     for output in outputs:
                         if stream := self._streams.get(output.request_id):
                             stream.put_nowait(output)
 
-    async def _read_events(self) -> None:
+    async def _read_heartbeats(self) -> None:
         while True:
-            message = self._decode(self._events, await self._subscriber.recv())
-            if message is not None:
-                self._hear()
-                self._heartbeat = message
-                self._own_requests_then = len(self._streams)
-                self._on_news()
-
-    def _decode(self, decoder: msgspec.msgpack.Decoder[Message], frame: bytes) -> Message | None:
-        """None for what cannot be read or comes from another incarnation."""
-        try:
-            message = decoder.decode(frame)
-        except msgspec.DecodeError as error:
-            log.warning("worker %s: unreadable message: %s", self.registration.worker_id, error)
-            return None
-        return message if message.incarnation == self.registration.incarnation else None
+            self._heartbeat = await self._sockets.next_heartbeat()
+            self._own_requests_then = len(self._streams)
+            self._hear()
+            self._on_news()
 
     def _hear(self) -> None:
         self._heard_at = self._clock()
@@ -296,9 +253,8 @@ class WorkerConnection:
             self._on_news()
 
     def _send(self, message: GatewayMessage) -> None:
-        # Without a high-water mark ZeroMQ takes it at once, so the future needs no waiting for.
         if not self._is_closed:
-            self._dealer.send(self._encoder.encode(message))
+            self._sockets.send(message)
 
     def _fail_all(self, reason: str) -> None:
         if self._streams:
@@ -308,30 +264,15 @@ class WorkerConnection:
                 reason,
                 len(self._streams),
             )
-        for stream in self._streams.values():
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
             stream.put_nowait(self._lost(reason))
 
     @staticmethod
     def _lost(reason: str) -> WorkerLost:
         return WorkerLost(f"The worker that ran the request {reason}.")
 
-    # Sockets and tasks
-
-    def _connect(
-        self, context: zmq.asyncio.Context, kind: int, endpoint: str
-    ) -> zmq.asyncio.Socket:
-        socket = context.socket(kind)
-        socket.curve_publickey = self._gateway.curve.public
-        socket.curve_secretkey = self._gateway.curve.secret
-        socket.curve_serverkey = self.registration.curve_public_key.encode()
-        socket.reconnect_ivl_max = RECONNECT_MILLISECONDS
-        socket.set_hwm(0)
-        if kind == zmq.SUB:
-            socket.subscribe(b"")
-        else:
-            socket.routing_id = self._gateway.gateway_id.encode()
-        socket.connect(endpoint)
-        return socket
+    # Tasks
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

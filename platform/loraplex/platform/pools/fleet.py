@@ -18,8 +18,9 @@ from loraplex.engine.protocol.messages import (
     WorkerRegistration,
 )
 from loraplex.platform.database.sessions import Database
-from loraplex.platform.pools.connections import GatewayIdentity, WorkerConnection
+from loraplex.platform.pools.connections import WorkerConnection
 from loraplex.platform.pools.repository import RegisteredWorker, WorkerRepository
+from loraplex.platform.pools.sockets import GatewayIdentity
 from loraplex.platform.pools.views import WorkerView
 from loraplex.platform.routing import policy
 from loraplex.platform.secrets import SecretKeys
