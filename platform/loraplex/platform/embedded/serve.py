@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import socket
 import urllib.error
 import urllib.request
@@ -63,6 +64,8 @@ def serve(**overrides: Any) -> None:
 
 async def _start(settings: Settings, public: socket.socket, supervisor: Supervisor) -> str:
     """Start everything in order; the summary to print once the public address is ready."""
+    if not settings.is_loopback:
+        supervisor.report(f"{settings.host} is not a loopback address: the demo is off")
     services = await asyncio.to_thread(own_services, settings)
     settings = services.complete(settings)
     write_services_file(settings)
@@ -93,6 +96,8 @@ async def _start(settings: Settings, public: socket.socket, supervisor: Supervis
     await supervisor.run("demo", Command(cli("demo"), environment))
     admin_now = read_credentials(credentials_file).get("admin")
 
+    # Counters of an earlier start's gateways; what dead processes left would count as theirs.
+    shutil.rmtree(settings.run_dir / "metrics", ignore_errors=True)
     public.listen(socket.SOMAXCONN)
     descriptor = public.fileno()
     gateways = supervisor.launch(
