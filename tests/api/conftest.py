@@ -27,6 +27,7 @@ from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
 from tests.api.running import RunningGateway, running_gateway
+from tests.api.talking_engine import TalkingEngine
 from tests.engine.worker.echo_engine import EchoEngine
 
 if TYPE_CHECKING:
@@ -118,8 +119,8 @@ def registered_base(gateway_settings: Settings, table: ModuleTable) -> None:
 
 @pytest.fixture(scope="module")
 def engine() -> EchoEngine:
-    """Repeats the prompt, a token a step, until max_tokens."""
-    return EchoEngine(step_seconds=0.002)
+    """Repeats the prompt, a token a step, until max_tokens; tells logprobs when asked."""
+    return TalkingEngine(step_seconds=0.002)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import loraplex.api
 import loraplex.engine.protocol
 import loraplex.platform
 from loraplex.api.errors import OPENAI_TYPE, STATUS, openai_body, render
-from loraplex.api.openai.schemas import OpenAIError
+from loraplex.api.openai.answer_schemas import OpenAIError
 from loraplex.api.refusals import InvalidValue, MissingKey
 from loraplex.api.schemas import Problem
 from loraplex.engine.protocol.errors import DomainError, Kind

@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 
-from loraplex.api.openai.schemas import ChatChunk, ChatCompletion, Completion
+from loraplex.api.openai.answer_schemas import ChatChunk, ChatCompletion, Completion
 from loraplex.api.text.base_text import BaseText
 from tests.api.conftest import Tenant
 from tests.api.running import RunningGateway
@@ -213,6 +213,21 @@ def test_an_unknown_model_is_404_model_not_found(client: openai.OpenAI) -> None:
         client.completions.create(model="nobody/nothing:v3", prompt="Hi")
     assert refused.value.code == "model_not_found"
     assert refused.value.param == "model"
+
+
+def test_a_text_of_megabytes_is_refused_without_being_tokenized(http: httpx.Client) -> None:
+    body = {"model": BASE, "messages": [{"role": "user", "content": "x" * 4_000_000}]}
+    answer = http.post("/v1/chat/completions", json=body)
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert (error["code"], error["param"]) == ("context_length_exceeded", "messages")
+    assert "at least" in error["message"]
+
+
+def test_an_object_of_too_many_names_is_refused_at_once(http: httpx.Client) -> None:
+    answer = http.post("/v1/completions", json={f"k{place}": 1 for place in range(100_000)})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "invalid_json"
 
 
 @pytest.mark.parametrize("body", ["{", "[]", '"x"', "", '{"model": "\\ud800"}', "[" * 100_000])

@@ -7,7 +7,8 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from loraplex.api.openai.schemas import ChatBody, ChatChunk, CompletionBody, OpenAIError
+from loraplex.api.openai.answer_schemas import ChatChunk, OpenAIError
+from loraplex.api.openai.schemas import ChatBody, CompletionBody
 from loraplex.api.schemas import Problem
 from loraplex.api.tenant.schemas import SignIn
 

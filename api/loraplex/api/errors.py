@@ -11,7 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from loraplex.api.openai.schemas import OpenAIError, OpenAIErrorBody
+from loraplex.api.openai.answer_schemas import OpenAIError, OpenAIErrorBody
 from loraplex.api.refusals import DatabaseUnavailable, RouteNotFound
 from loraplex.api.schemas import Problem
 from loraplex.api.validation import refusal

@@ -14,9 +14,9 @@ from loraplex.api.gateway import create_app
 from loraplex.api.metrics import MULTIPROCESS_DIR
 from loraplex.platform.settings import Settings
 
-DRAIN_SECONDS = 8.0
+DRAIN_SECONDS = 6.0
 """How long running calls may go on after SIGTERM; then each ends with an error event."""
-STOP_SECONDS = 11
+STOP_SECONDS = 9
 """When uvicorn cancels what has still not ended. Settlements get some seconds after that, and
 all of it together stays under the 15 s a supervisor waits."""
 BACKLOG = 2048

@@ -19,6 +19,7 @@ from loraplex.engine.protocol.errors import DomainError
 
 M = TypeVar("M", bound=BaseModel)
 NAME_CHARACTERS = 64
+MAX_NAMES = 2048
 
 
 async def read_json(request: Request) -> dict[str, Any]:
@@ -37,10 +38,19 @@ async def read_json(request: Request) -> dict[str, Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """A null says the same as an absent field, at any depth of objects."""
+    """A null says the same as an absent field, at any depth of objects.
+
+    Raises InvalidJson for an object of absurdly many names, each of which could be a finding.
+    """
     if isinstance(value, dict):
+        if len(value) > MAX_NAMES:
+            raise InvalidJson(
+                f"An object of the body has {len(value)} names.",
+                rule=f"at most {MAX_NAMES} names in one object",
+                value=len(value),
+            )
         return {name: without_nulls(item) for name, item in value.items() if item is not None}
-    if isinstance(value, list) and value and isinstance(value[0], dict | list):
+    if isinstance(value, list) and value and isinstance(value[0], dict):
         return [without_nulls(item) for item in value]
     return value
 

@@ -14,7 +14,9 @@ def test_an_operator_sees_the_workers_and_their_load(
         mine = [one for one in found.data if one.id == worker.registration.worker_id]
         return found if mine and mine[0].load is not None else None
 
-    (one,) = eventually("the worker's load", live).data
+    found = eventually("the worker's load", live)
+    assert found is not None
+    (one,) = found.data
     assert (one.state, one.role, one.base) == ("live", "unified", "smollm2-135m-instruct")
     assert one.incarnation == worker.registration.incarnation
     assert one.load is not None

@@ -9,29 +9,13 @@ from loraplex.api.openai.parameters import (
     check_common,
     check_completion,
     check_sequences,
-    fit,
     sampling_of,
     seed_of_choice,
 )
 from loraplex.api.openai.schemas import ChatBody, CompletionBody
 from loraplex.api.refusals import InvalidValue
-from loraplex.engine.protocol.errors import PromptTooLong
-from loraplex.engine.protocol.identity import Digest
-from loraplex.engine.protocol.messages import WorkerLimits
-from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
-
-TABLE = ModuleTable(
-    base_name="base",
-    base_digest=Digest("sha256:" + "0" * 64),
-    architecture="LlamaForCausalLM",
-    layers=1,
-    hidden_size=8,
-    vocabulary_size=100,
-    max_model_tokens=50,
-    eos_token_ids=(2, 3),
-    modules=(),
-)
+from tests.api.openai.tables import TABLE
 
 
 def chat(**fields: object) -> ChatBody:
@@ -45,10 +29,6 @@ def completion(**fields: object) -> CompletionBody:
 
 def sampling(body: ChatBody | CompletionBody, max_tokens: int = 10) -> SamplingParams:
     return sampling_of(body, max_tokens=max_tokens, logprobs=None, table=TABLE)
-
-
-def limits(max_model_tokens: int, pool_tokens: int) -> WorkerLimits:
-    return WorkerLimits(max_model_tokens, pool_tokens, 16, 4096, 100, 8)
 
 
 def test_both_names_of_max_tokens_are_heard() -> None:
@@ -97,29 +77,6 @@ def test_one_request_has_only_so_many_sequences() -> None:
     with pytest.raises(InvalidValue) as refused:
         check_sequences(MAX_SEQUENCES // 16 + 1, 16)
     assert refused.value.field == "n"
-
-
-@pytest.mark.parametrize(
-    ("worker", "context"), [(None, 50), (limits(40, 90), 40), (limits(90, 30), 30)]
-)
-def test_a_prompt_and_its_answer_fit_what_is_smallest(
-    worker: WorkerLimits | None, context: int
-) -> None:
-    assert fit(10, None, TABLE, worker, prompt_field="messages") == context - 10
-    assert fit(10, context - 10, TABLE, worker, prompt_field="messages") == context - 10
-    with pytest.raises(PromptTooLong) as refused:
-        fit(10, context - 9, TABLE, worker, prompt_field="messages")
-    assert refused.value.field == "max_tokens"
-    assert str(context + 1) in refused.value.message
-    assert str(context) in refused.value.message
-
-
-def test_a_prompt_that_can_never_fit_is_told_both_numbers() -> None:
-    with pytest.raises(PromptTooLong) as refused:
-        fit(51, None, TABLE, None, prompt_field="prompt[2]")
-    assert refused.value.field == "prompt[2]"
-    assert "51" in refused.value.message
-    assert "50" in refused.value.message
 
 
 def test_eos_ends_the_answer_unless_it_is_ignored() -> None:

@@ -1,5 +1,7 @@
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,23 +14,35 @@ EXPECTED = json.loads((Path(__file__).parents[2] / "fixtures" / "expected.json")
 ITEMS = [*EXPECTED["base"], *(item for one in EXPECTED["adapters"].values() for item in one)]
 
 
+def ids_of(messages: Sequence[Mapping[str, Any]], base_text: BaseText) -> list[int]:
+    return base_text.encode_rendered_now(base_text.render(messages))
+
+
 @pytest.mark.parametrize("item", ITEMS, ids=range(len(ITEMS)))
-async def test_prompts_have_the_ids_that_peft_was_given(
-    item: dict[str, list[object]], base_text: BaseText
+def test_prompts_have_the_ids_that_peft_was_given(
+    item: dict[str, Any], base_text: BaseText
 ) -> None:
-    assert await base_text.encode_chat(item["messages"]) == item["prompt_ids"]  # type: ignore[arg-type]
+    assert ids_of(item["messages"], base_text) == item["prompt_ids"]
 
 
 async def test_a_long_conversation_has_the_ids_of_a_short_ones_way(base_text: BaseText) -> None:
-    messages = [{"role": "user", "content": "word " * INLINE_CHARACTERS}]
-    assert await base_text.encode_chat(messages) == base_text.encode_chat_now(messages)
+    rendered = base_text.render([{"role": "user", "content": "word " * INLINE_CHARACTERS}])
+    assert await base_text.encode_rendered(rendered) == base_text.encode_rendered_now(rendered)
+
+
+@pytest.mark.parametrize("text", ["", "a", "word " * 50, "🦜" * 30, " " * 300, "日本語"])
+def test_a_text_has_at_least_as_many_tokens_as_are_said_without_counting(
+    text: str, base_text: BaseText
+) -> None:
+    assert base_text.least_tokens(text) <= len(base_text.encode_text_now(text))
+    assert base_text.least_tokens(text * 1000) > 0 or not text
 
 
 def test_a_developer_is_a_system_to_an_old_template(base_text: BaseText) -> None:
     asked = [{"role": "user", "content": "Hi"}]
-    assert base_text.encode_chat_now(
+    assert base_text.render(
         [{"role": "developer", "content": "Be brief."}, *asked]
-    ) == base_text.encode_chat_now([{"role": "system", "content": "Be brief."}, *asked])
+    ) == base_text.render([{"role": "system", "content": "Be brief."}, *asked])
 
 
 def test_a_template_may_refuse_in_its_own_words() -> None:
@@ -72,7 +86,7 @@ def test_conversations_with_a_model_that_holds_none_are_refused(
     tokens: TokenBytes = base_text.tokens
     without = BaseText(tokenizer, tokens, None)  # type: ignore[arg-type]
     with pytest.raises(NoChatTemplate):
-        without.encode_chat_now([{"role": "user", "content": "Hi"}])
+        without.render([{"role": "user", "content": "Hi"}])
 
 
 def test_a_template_is_found_wherever_models_keep_it(tmp_path: Path) -> None:

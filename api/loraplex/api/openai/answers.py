@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from loraplex.api.openai.call import CallUsage
-from loraplex.api.openai.schemas import (
+from loraplex.api.openai.answer_schemas import (
     ChatLogprobs,
     CompletionLogprobs,
     PromptTokensDetails,
@@ -12,6 +11,7 @@ from loraplex.api.openai.schemas import (
     TopLogprob,
     Usage,
 )
+from loraplex.api.openai.call import CallUsage
 from loraplex.api.text.choice_text import Piece, ShownToken
 from loraplex.api.text.token_bytes import TokenBytes
 from loraplex.engine.protocol.identity import Digest

@@ -8,8 +8,9 @@ import msgspec
 from loraplex.adapters_registry.versions.names import canonical_name
 from loraplex.adapters_registry.versions.views import ResolvedModel
 from loraplex.api.openai.call import Call, Choice
-from loraplex.api.openai.parameters import check_sequences, fit, sampling_of, seed_of_choice
-from loraplex.api.openai.prompts import Prompt
+from loraplex.api.openai.limits import context_of, fit, room_of
+from loraplex.api.openai.parameters import check_sequences, sampling_of, seed_of_choice
+from loraplex.api.openai.prompts import Prompt, PromptReader
 from loraplex.api.openai.schemas import GenerationBody
 from loraplex.api.services import Services
 from loraplex.api.text.choice_text import ChoiceText
@@ -39,6 +40,14 @@ async def resolve(services: Services, principal: TenantPrincipal, model: str) ->
         return await services.catalogue.resolve(session, principal, model)
 
 
+def prompt_reader(services: Services, resolved: ResolvedModel) -> PromptReader:
+    """Reads prompts for the model as large as its largest worker takes now."""
+    limits = services.fleet.limits(resolved.base_name)
+    return PromptReader(
+        services.text, services.table.vocabulary_size, context_of(services.table, limits)
+    )
+
+
 def prepare(
     services: Services,
     principal: TenantPrincipal,
@@ -53,16 +62,17 @@ def prepare(
     """
     check_sequences(len(wish.prompts), body.n)
     limits = services.fleet.limits(resolved.base_name)
+    context_tokens = context_of(services.table, limits)
+    room_tokens = room_of(resolved.spec, limits, context_tokens)
     adapter = _adapter_ref(services, principal, resolved)
     choices = []
     for place, prompt in enumerate(wish.prompts):
         max_tokens = fit(
             len(prompt.token_ids),
             wish.max_tokens,
-            services.table,
-            limits,
-            prompt_field=prompt.field,
-            max_tokens_field=wish.max_tokens_field,
+            room_tokens,
+            context_tokens,
+            wish.max_tokens_field,
         )
         sampling = sampling_of(
             body, max_tokens=max_tokens, logprobs=wish.logprobs, table=services.table

@@ -9,17 +9,17 @@ from starlette.responses import Response
 
 from loraplex.api.authentication import TenantDep
 from loraplex.api.documentation import OPENAI_ERROR, json_body, streamed
+from loraplex.api.openai.answer_schemas import ChatChunk, ChatCompletion, Usage
 from loraplex.api.openai.answers import Gathered, chat_logprobs, fingerprint
 from loraplex.api.openai.call import ChoicePiece
-from loraplex.api.openai.calls import Wish, prepare, resolve, served_version
+from loraplex.api.openai.calls import Wish, prepare, prompt_reader, resolve, served_version
 from loraplex.api.openai.parameters import (
     CHAT_UNSERVED,
     chat_logprobs_wanted,
     chat_max_tokens,
     check_common,
 )
-from loraplex.api.openai.prompts import chat_prompts
-from loraplex.api.openai.schemas import ChatBody, ChatChunk, ChatCompletion, Usage
+from loraplex.api.openai.schemas import ChatBody
 from loraplex.api.openai.serving import Event, serve
 from loraplex.api.services import ServicesDep
 from loraplex.api.text.choice_text import ShownToken
@@ -46,7 +46,7 @@ async def create_chat_completion(
     logprobs = chat_logprobs_wanted(body)
     resolved = await resolve(services, principal, body.model)
     wish = Wish(
-        prompts=await chat_prompts(body, services.text),
+        prompts=await prompt_reader(services, resolved).chat(body),
         max_tokens=max_tokens,
         max_tokens_field=max_tokens_field,
         logprobs=logprobs,

@@ -9,12 +9,13 @@ from starlette.responses import Response
 
 from loraplex.api.authentication import TenantDep
 from loraplex.api.documentation import OPENAI_ERROR, json_body, streamed
+from loraplex.api.openai.answer_schemas import Completion, Usage
 from loraplex.api.openai.answers import Gathered, completion_logprobs, fingerprint
 from loraplex.api.openai.call import ChoicePiece
-from loraplex.api.openai.calls import Wish, prepare, resolve, served_version
+from loraplex.api.openai.calls import Wish, prepare, prompt_reader, resolve, served_version
 from loraplex.api.openai.parameters import COMPLETION_UNSERVED, check_common, check_completion
-from loraplex.api.openai.prompts import Prompt, completion_prompts
-from loraplex.api.openai.schemas import Completion, CompletionBody, Usage
+from loraplex.api.openai.prompts import Prompt
+from loraplex.api.openai.schemas import CompletionBody
 from loraplex.api.openai.serving import Event, serve
 from loraplex.api.services import ServicesDep
 from loraplex.api.text.choice_text import ShownToken
@@ -39,7 +40,7 @@ async def create_completion(
     check_common(body)
     check_completion(body)
     resolved = await resolve(services, principal, body.model)
-    prompts = await completion_prompts(body, services.text, services.table)
+    prompts = await prompt_reader(services, resolved).completions(body)
     wish = Wish(
         prompts=prompts,
         max_tokens=body.max_tokens,

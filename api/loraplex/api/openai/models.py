@@ -6,7 +6,7 @@ from loraplex.adapters_registry.errors import ModelNotFound
 from loraplex.adapters_registry.versions.views import CallableModel
 from loraplex.api.authentication import TenantDep
 from loraplex.api.documentation import OPENAI_ERROR
-from loraplex.api.openai.schemas import Model, ModelList
+from loraplex.api.openai.answer_schemas import Model, ModelList
 from loraplex.api.services import ServicesDep
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=OPENAI_ERROR)

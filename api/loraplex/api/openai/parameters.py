@@ -1,4 +1,4 @@
-"""From a validated body to what the engine obeys: rules that span fields, limits of the model.
+"""From a validated body to what the engine obeys, and the rules that span its fields.
 
 What OpenAI's API has and Loraplex does not serve is listed here, with the reason a client reads.
 """
@@ -9,8 +9,6 @@ from collections.abc import Iterable
 
 from loraplex.api.openai.schemas import ChatBody, CompletionBody, GenerationBody
 from loraplex.api.refusals import InvalidValue
-from loraplex.engine.protocol.errors import PromptTooLong
-from loraplex.engine.protocol.messages import WorkerLimits
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
 
@@ -104,54 +102,16 @@ def check_sequences(prompts: int, choices: int) -> None:
         )
 
 
-def check_token_ids(ids: Iterable[int], table: ModuleTable, field: str) -> None:
+def check_token_ids(ids: Iterable[int], vocabulary_size: int, field: str) -> None:
     """Raise InvalidValue, naming the place, unless every id is in the vocabulary."""
     for place, token_id in enumerate(ids):
-        if token_id >= table.vocabulary_size:
+        if token_id >= vocabulary_size:
             raise InvalidValue(
-                f"Token {token_id} is not in the vocabulary of {table.vocabulary_size} tokens.",
+                f"Token {token_id} is not in the vocabulary of {vocabulary_size} tokens.",
                 field=f"{field}[{place}]",
-                rule=f"below {table.vocabulary_size}",
+                rule=f"below {vocabulary_size}",
                 value=token_id,
             )
-
-
-def fit(
-    prompt_tokens: int,
-    max_tokens: int | None,
-    table: ModuleTable,
-    limits: WorkerLimits | None,
-    *,
-    prompt_field: str,
-    max_tokens_field: str = "max_tokens",
-) -> int:
-    """How many tokens to generate at most; raises PromptTooLong when that can never fit.
-
-    `limits` is the largest live worker's, None while there is none.
-    """
-    context_tokens = table.max_model_tokens
-    if limits is not None:
-        context_tokens = min(context_tokens, limits.max_model_tokens, limits.pool_tokens)
-    if prompt_tokens >= context_tokens:
-        raise PromptTooLong(
-            f"The prompt has {prompt_tokens} tokens; a prompt and its answer may have "
-            f"{context_tokens} together.",
-            field=prompt_field,
-            rule=f"at most {context_tokens - 1} tokens",
-            value=prompt_tokens,
-        )
-    if max_tokens is None:
-        return context_tokens - prompt_tokens
-    if prompt_tokens + max_tokens > context_tokens:
-        raise PromptTooLong(
-            f"The prompt has {prompt_tokens} tokens and up to {max_tokens} more are asked for: "
-            f"{prompt_tokens + max_tokens}; a prompt and its answer may have {context_tokens} "
-            "together.",
-            field=max_tokens_field,
-            rule=f"at most {context_tokens - prompt_tokens}",
-            value=max_tokens,
-        )
-    return max_tokens
 
 
 def sampling_of(
@@ -166,7 +126,7 @@ def sampling_of(
             rule=f"at most {max_tokens}",
             value=body.min_tokens,
         )
-    check_token_ids(body.stop_token_ids, table, "stop_token_ids")
+    check_token_ids(body.stop_token_ids, table.vocabulary_size, "stop_token_ids")
     stops = dict.fromkeys(body.stop_token_ids)
     if not body.ignore_eos:
         stops |= dict.fromkeys(table.eos_token_ids)

@@ -1,4 +1,4 @@
-"""The bodies of /v1 on the wire: what is asked and what is answered."""
+"""What is asked of /v1, on the wire."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,9 +10,9 @@ Role = Literal["system", "developer", "user", "assistant"]
 ModelId = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 TokenId = Annotated[int, Field(ge=0, le=2**31 - 1)]
 StopString = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
-FinishReason = Literal["stop", "length"]
 
-# Tags in parentheses tell the members of a union apart; they never show in a `param`.
+# Tags in parentheses tell the members of a union apart; they never show in a `param`. Lists fail
+# fast: a body of some megabytes must not become a finding for each of its items.
 
 
 def _string_or_list(value: object) -> str | None:
@@ -41,7 +41,9 @@ class TextPart(WireModel):
 
 Content = Annotated[
     Annotated[str, Tag("(string)")]
-    | Annotated[list[TextPart], Field(min_length=1, max_length=1024), Tag("(list)")],
+    | Annotated[
+        list[TextPart], Field(min_length=1, max_length=1024, fail_fast=True), Tag("(list)")
+    ],
     Discriminator(
         _string_or_list,
         custom_error_type="wrong_type",
@@ -91,14 +93,14 @@ class GenerationBody(WireModel):
     seed: Annotated[int, Field(ge=-(2**63), le=2**63 - 1)] | None = None
     stop: Annotated[
         Annotated[StopString, Tag("(string)")]
-        | Annotated[list[StopString], Field(max_length=4), Tag("(list)")],
+        | Annotated[list[StopString], Field(max_length=4, fail_fast=True), Tag("(list)")],
         Discriminator(
             _string_or_list,
             custom_error_type="wrong_type",
             custom_error_message="a string or a list of strings",
         ),
     ] = []
-    stop_token_ids: Annotated[list[TokenId], Field(max_length=64)] = []
+    stop_token_ids: Annotated[list[TokenId], Field(max_length=64, fail_fast=True)] = []
     stream: bool = False
     stream_options: StreamOptions | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
@@ -119,13 +121,13 @@ class GenerationBody(WireModel):
 class ChatBody(GenerationBody):
     """POST /v1/chat/completions."""
 
-    messages: Annotated[list[Message], Field(min_length=1, max_length=4096)]
+    messages: Annotated[list[Message], Field(min_length=1, max_length=4096, fail_fast=True)]
     logprobs: bool = False
     max_completion_tokens: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     max_tokens: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
     metadata: Annotated[dict[str, str], Field(max_length=16)] | None = None
     """Accepted and not kept."""
-    modalities: list[Literal["text"]] | None = None
+    modalities: Annotated[list[Literal["text"]], Field(max_length=8, fail_fast=True)] | None = None
     parallel_tool_calls: bool | None = None
     """Without tools it changes nothing."""
     prompt_cache_key: str | None = None
@@ -143,11 +145,13 @@ class CompletionBody(GenerationBody):
 
     prompt: Annotated[
         Annotated[str, Tag("(string)")]
-        | Annotated[list[str], Field(min_length=1, max_length=128), Tag("(strings)")]
-        | Annotated[list[TokenId], Field(min_length=1), Tag("(tokens)")]
         | Annotated[
-            list[Annotated[list[TokenId], Field(min_length=1)]],
-            Field(min_length=1, max_length=128),
+            list[str], Field(min_length=1, max_length=128, fail_fast=True), Tag("(strings)")
+        ]
+        | Annotated[list[TokenId], Field(min_length=1, fail_fast=True), Tag("(tokens)")]
+        | Annotated[
+            list[Annotated[list[TokenId], Field(min_length=1, fail_fast=True)]],
+            Field(min_length=1, max_length=128, fail_fast=True),
             Tag("(token lists)"),
         ],
         Discriminator(
@@ -167,132 +171,3 @@ class CompletionBody(GenerationBody):
     def _false_is_absent(cls, value: Any) -> Any:
         # openai's own client types allow no bool here, but old ones send false for "none".
         return None if value is False else value
-
-
-# Answers
-
-
-class PromptTokensDetails(WireModel):
-    cached_tokens: int
-
-
-class Usage(WireModel):
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: PromptTokensDetails
-
-
-class TopLogprob(WireModel):
-    token: str
-    logprob: float
-    bytes: list[int]
-
-
-class TokenLogprob(TopLogprob):
-    top_logprobs: list[TopLogprob]
-
-
-class ChatLogprobs(WireModel):
-    content: list[TokenLogprob]
-    refusal: None = None
-
-
-class ChatMessage(WireModel):
-    role: Literal["assistant"] = "assistant"
-    content: str
-    refusal: None = None
-
-
-class ChatChoice(WireModel):
-    index: int
-    message: ChatMessage
-    logprobs: ChatLogprobs | None
-    finish_reason: FinishReason
-
-
-class ChatCompletion(WireModel):
-    id: str
-    object: Literal["chat.completion"] = "chat.completion"
-    created: int
-    model: str
-    choices: list[ChatChoice]
-    usage: Usage
-    system_fingerprint: str
-
-
-class ChatDelta(WireModel):
-    role: Literal["assistant"] | None = None
-    content: str | None = None
-
-
-class ChatChunkChoice(WireModel):
-    index: int
-    delta: ChatDelta
-    logprobs: ChatLogprobs | None
-    finish_reason: FinishReason | None
-
-
-class ChatChunk(WireModel):
-    """One `data:` event of a streamed chat; `usage` only when asked for."""
-
-    id: str
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    created: int
-    model: str
-    choices: list[ChatChunkChoice]
-    usage: Usage | None = None
-    system_fingerprint: str
-
-
-class CompletionLogprobs(WireModel):
-    tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
-    text_offset: list[int]
-
-
-class CompletionChoice(WireModel):
-    index: int
-    text: str
-    logprobs: CompletionLogprobs | None
-    finish_reason: FinishReason | None
-
-
-class Completion(WireModel):
-    """A completion, or one `data:` event of a streamed one."""
-
-    id: str
-    object: Literal["text_completion"] = "text_completion"
-    created: int
-    model: str
-    choices: list[CompletionChoice]
-    usage: Usage | None = None
-    system_fingerprint: str
-
-
-class Model(WireModel):
-    id: str
-    object: Literal["model"] = "model"
-    created: int
-    owned_by: str
-    parent: str | None = None
-    """The base model of an adapter."""
-
-
-class ModelList(WireModel):
-    object: Literal["list"] = "list"
-    data: list[Model]
-
-
-class OpenAIErrorBody(WireModel):
-    message: str
-    type: str
-    param: str | None
-    code: str | None
-
-
-class OpenAIError(WireModel):
-    """A refusal under /v1."""
-
-    error: OpenAIErrorBody

@@ -37,10 +37,19 @@ class BaseText:
         tokenizer.no_padding()
         return cls(tokenizer, TokenBytes.load(tokenizer, file), ChatTemplate.load(model_dir))
 
-    async def encode_chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-        """The prompt of a conversation; raises NoChatTemplate or ConversationRefused."""
-        characters = sum(len(message["content"]) for message in messages)
-        return await _run(characters, self.encode_chat_now, messages)
+    def render(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """The prompt of a conversation; raises NoChatTemplate and ConversationRefused."""
+        if self._template is None:
+            raise NoChatTemplate(
+                "This base model has no chat template. Use /v1/completions.",
+                field="model",
+                rule="a model with a chat template",
+            )
+        return self._template.render(messages)
+
+    async def encode_rendered(self, text: str) -> list[int]:
+        """The tokens of a rendered conversation, which holds its special tokens itself."""
+        return await _run(len(text), self.encode_rendered_now, text)
 
     async def encode_text(self, text: str) -> list[int]:
         """A text to be completed, with the special tokens the tokenizer puts around one."""
@@ -50,15 +59,11 @@ class BaseText:
         """The text of a prompt that was given as tokens."""
         return await _run(len(token_ids), self._tokenizer.decode, list(token_ids))
 
-    def encode_chat_now(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
-        if self._template is None:
-            raise NoChatTemplate(
-                "This base model has no chat template. Use /v1/completions.",
-                field="model",
-                rule="a model with a chat template",
-            )
-        # The template writes the special tokens itself.
-        text = self._template.render(messages)
+    def least_tokens(self, text: str) -> int:
+        """A number of tokens that `text` has at least; takes no time even for megabytes."""
+        return -(-len(text.encode()) // self.tokens.longest_bytes)
+
+    def encode_rendered_now(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 

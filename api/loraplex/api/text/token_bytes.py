@@ -8,6 +8,7 @@ byte fallback (Llama 2, Mistral). Another decoder is refused by name, not guesse
 import json
 import re
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,12 @@ class TokenBytes:
     @classmethod
     def load(cls, tokenizer: HuggingFaceTokenizer, file: Path) -> "TokenBytes":
         return cls(tokenizer, json.loads(file.read_text("utf-8")))
+
+    @cached_property
+    def longest_bytes(self) -> int:
+        """The most bytes that one token stands for."""
+        ids = range(self._tokenizer.get_vocab_size(with_added_tokens=True))
+        return max(len(self.of(token_id)) for token_id in ids)
 
     def of(self, token_id: int) -> bytes:
         """The token's bytes, special ones included; none for an id no token has."""
