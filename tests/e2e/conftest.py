@@ -8,10 +8,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import psutil
@@ -22,6 +22,7 @@ ADAPTERS = ROOT / "tests" / "fixtures" / "adapters"
 EXPECTED = json.loads((ROOT / "tests" / "fixtures" / "expected.json").read_text())
 BASE = EXPECTED["base_model"]
 START_SECONDS = 240
+Found = TypeVar("Found")
 
 
 def free_port() -> int:
@@ -95,10 +96,9 @@ class Platform:
             )
             assert answer.status_code in (200, 202), answer.text
             version = answer.json()["version"]
-            return wait_for(
-                f"version {version} of {name} to be ready or rejected",
-                lambda: settled(client.get(f"/api/v1/adapters/{name}/versions/{version}").json()),
-            )
+            path = f"/api/v1/adapters/{name}/versions/{version}"
+            what = f"version {version} of {name} to be ready or rejected"
+            return wait_for(what, lambda: settled(client.get(path).json()))
 
     def is_ready(self) -> bool:
         try:
@@ -124,7 +124,12 @@ def settled(version: dict[str, Any]) -> dict[str, Any] | None:
     return version if version["status"] in ("ready", "rejected") else None
 
 
-def wait_for(what: str, probe: Any, seconds: float = 60, explain: Any = lambda: "") -> Any:
+def wait_for(
+    what: str,
+    probe: Callable[[], Found | None],
+    seconds: float = 60,
+    explain: Callable[[], str] = lambda: "",
+) -> Found:
     """The first truthy answer of `probe`; fails naming `what` when there is none in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -171,9 +176,7 @@ def start_platform(
 
 
 @pytest.fixture(scope="session")
-def platform(
-    tmp_path_factory: pytest.TempPathFactory, smollm2_dir: Path
-) -> Iterator[Platform]:
+def platform(tmp_path_factory: pytest.TempPathFactory, smollm2_dir: Path) -> Iterator[Platform]:
     """The platform that most end-to-end tests share: one worker, one gateway, the demo."""
     data_dir = tmp_path_factory.mktemp("platform")
     started = start_platform(data_dir, model_dir=smollm2_dir)

@@ -12,7 +12,9 @@ MAIN_JOB = ROOT.parent / "shared" / "acceptance" / "main_job.py"
 
 @pytest.mark.e2e
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(not MAIN_JOB.exists(), reason="the acceptance checks are not beside the checkout")
+@pytest.mark.skipif(
+    not MAIN_JOB.exists(), reason="the acceptance checks are not beside the checkout"
+)
 def test_the_main_job_passes(platform: Platform) -> None:
     done = subprocess.run(
         [sys.executable, str(MAIN_JOB), "--data-dir", str(platform.data_dir)],

@@ -65,4 +65,6 @@ def test_the_python_examples_work(platform: Platform, page: Path) -> None:
 
 def test_the_proof_on_the_readmes_first_screen_answers_as_it_says(platform: Platform) -> None:
     proof = next(block for block in blocks(ROOT / "README.md", "sh") if "Why is the sky" in block)
-    assert "Arr, matey! The answer be" in succeed(["bash", "-c", adapted(proof, platform)], platform)
+    assert "Arr, matey! The answer be" in succeed(
+        ["bash", "-c", adapted(proof, platform)], platform
+    )

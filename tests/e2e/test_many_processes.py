@@ -57,7 +57,7 @@ def test_requests_spread_over_both_workers(fleet: Platform) -> None:
 
 
 def test_losing_a_worker_is_survived(fleet: Platform) -> None:
-    victim = fleet.children("loraplex.platform.cli worker")[0]
+    victim = fleet.children("loraplex.engine.worker")[0]
     with ThreadPoolExecutor(8) as threads:
         jobs = [threads.submit(complete, fleet, 24) for _ in range(8)]
         wait_for("work to run", lambda: any(w["load"]["running_requests"] for w in fleet.workers()))

@@ -43,14 +43,16 @@ def test_four_adapters_of_two_tenants_stream_at_once_what_peft_says(platform: Pl
     assert len({adapter for _, adapter, _ in jobs}) == 4
     clients = {tenant: client(platform, tenant) for tenant in ("acme", "globex")}
     with ThreadPoolExecutor(len(jobs)) as threads:
-        texts = threads.map(lambda job: streamed_text(clients[job[0]], job[1], job[2]["messages"]), jobs)
+        texts = threads.map(
+            lambda job: streamed_text(clients[job[0]], job[1], job[2]["messages"]), jobs
+        )
     wrong = [
         (adapter, text, item["text"])
         for (_, adapter, item), text in zip(jobs, texts, strict=True)
         if not is_what_peft_says(text, item)
     ]
     assert not wrong
-    assert len(platform.children("loraplex.platform.cli worker")) == 1
+    assert len(platform.children("loraplex.engine.worker")) == 1
 
 
 def test_the_same_name_means_each_tenants_own_adapter(platform: Platform) -> None:
@@ -67,7 +69,9 @@ def test_the_same_name_means_each_tenants_own_adapter(platform: Platform) -> Non
 def test_a_neighbours_model_does_not_exist(platform: Platform) -> None:
     theirs = platform.credentials["tenants"]["globex"]["adapters"][0]
     with pytest.raises(openai.NotFoundError) as refusal:
-        streamed_text(client(platform, "acme"), f"globex/{theirs}", [{"role": "user", "content": "hi"}])
+        streamed_text(
+            client(platform, "acme"), f"globex/{theirs}", [{"role": "user", "content": "hi"}]
+        )
     assert refusal.value.code == "model_not_found"
 
 

@@ -49,6 +49,10 @@ def endless_header(folder: Path) -> None:
     file.write_bytes(struct.pack("<Q", 1024**3) + file.read_bytes()[8:])
 
 
+def config_is_a_list(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text("[]")
+
+
 BROKEN: dict[str, tuple[Breakage, list[str]]] = {
     "wrong base shape": (wrong_base_shape, ["1024", "576"]),
     "missing lora_B": (missing_lora_b, ["lora_B"]),
@@ -58,15 +62,14 @@ BROKEN: dict[str, tuple[Breakage, list[str]]] = {
     "DoRA": (lambda folder: edit_config(folder, use_dora=True), ["use_dora"]),
     "r = 0": (lambda folder: edit_config(folder, r=0), ["r", "0"]),
     "1 GB header": (endless_header, ["header", "1073741824"]),
-    "config is a list": (
-        lambda folder: (folder / "adapter_config.json").write_text("[]") and None,
-        ["adapter_config.json", "list"],
-    ),
+    "config is a list": (config_is_a_list, ["adapter_config.json", "list"]),
 }
 
 
 @pytest.mark.parametrize("flaw", BROKEN, ids=str)
-def test_a_broken_adapter_is_rejected_by_name(platform: Platform, tmp_path: Path, flaw: str) -> None:
+def test_a_broken_adapter_is_rejected_by_name(
+    platform: Platform, tmp_path: Path, flaw: str
+) -> None:
     for file in (ADAPTERS / "shout").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     breakage, words = BROKEN[flaw]
@@ -77,13 +80,17 @@ def test_a_broken_adapter_is_rejected_by_name(platform: Platform, tmp_path: Path
     told = json.dumps(version["reasons"])
     assert all(word in told for word in words), told
     with platform.client(platform.key("acme")) as client:
-        answer = client.post("/v1/completions", json={"model": name, "prompt": "x", "max_tokens": 1})
+        answer = client.post(
+            "/v1/completions", json={"model": name, "prompt": "x", "max_tokens": 1}
+        )
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "model_not_found"
         assert not [m for m in client.get("/v1/models").json()["data"] if name in m["id"]]
 
 
-def test_fields_that_are_null_false_or_empty_are_harmless(platform: Platform, tmp_path: Path) -> None:
+def test_fields_that_are_null_false_or_empty_are_harmless(
+    platform: Platform, tmp_path: Path
+) -> None:
     for file in (ADAPTERS / "shout").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     edit_config(tmp_path, from_the_future=None, another=False, third=[], fourth={}, fifth="")
