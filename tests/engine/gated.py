@@ -4,7 +4,6 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
-from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
 
@@ -23,10 +22,6 @@ class GatedSource:
             self._changed.notify_all()
         return future.result()
 
-    @property
-    def waiting(self) -> int:
-        return len(self._fetches)
-
     def let_through(self) -> None:
         """Let the oldest fetch succeed, waiting for it to begin."""
         ref, future = self._next()
@@ -41,10 +36,3 @@ class GatedSource:
         with self._changed:
             assert self._changed.wait_for(lambda: self._fetches, timeout=30), "nobody fetches"
             return self._fetches.pop(0)
-
-
-def let_through(engine: EngineCore, source: GatedSource) -> None:
-    """Let the oldest fetch succeed and wait until the engine has news of it."""
-    engine.step()
-    source.let_through()
-    assert engine.wait_for_work(30)

@@ -2,9 +2,8 @@
 
 import tempfile
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 import torch
@@ -12,9 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import loraplex.engine.core as core
 from loraplex.engine.core import EngineCore
-from loraplex.engine.lora.loader import AdapterLoader
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterTooLarge, AdapterUnavailable, PromptTooLong
 from loraplex.engine.protocol.messages import FinishReason
@@ -22,6 +19,9 @@ from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
 from tests.engine.driving import Answer, request, run
 from tests.engine.tiny import VOCABULARY, describe, make_adapter, make_engine, make_model
+
+# PEFT asks Transformers by a name that Transformers has renamed.
+pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
 
 PAGE_BYTES = 4 * 2 * 2 * 8 * 4
 MARGIN = 1e-3
@@ -93,14 +93,14 @@ class CoreMachine(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.source, here = Source(), world()
-        with patch.object(core, "AdapterLoader", partial(AdapterLoader, threads=0)):
-            self.engine: EngineCore = make_engine(
-                here.base,
-                here.table,
-                pool_bytes=18 * PAGE_BYTES,
-                max_running_requests=5,
-                adapters=self.source,
-            )
+        self.engine: EngineCore = make_engine(
+            here.base,
+            here.table,
+            pool_bytes=18 * PAGE_BYTES,
+            max_running_requests=5,
+            adapters=self.source,
+            loader_threads=0,
+        )
         self.ended_loads = 0
         self.wanted: dict[str, Case] = {}
         self.answers: dict[str, Answer] = {}
@@ -188,9 +188,8 @@ class CoreMachine(RuleBasedStateMachine):
         self.engine.close()
 
 
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
-class TestCore(CoreMachine.TestCase):  # type: ignore[misc, name-defined]
-    settings = settings(
-        stateful_step_count=40,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-    )
+TestCore = CoreMachine.TestCase
+TestCore.settings = settings(
+    stateful_step_count=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)

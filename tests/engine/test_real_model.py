@@ -127,7 +127,7 @@ def test_every_logit_is_peft_s(
     model_dir: Path,
     seen_logits: list[Tensor],
 ) -> None:
-    """All ranks and patterns meet in `bullets`; whole rows at the prompt's end and while decoding."""
+    """All ranks and patterns meet in `bullets`; whole rows, in the prompt and while decoding."""
     case = next(case for case in cases if case.adapter == "bullets")
     tokens = run(engine, request("r", case.prompt, greedy(6), adapters["bullets"]))["r"].token_ids
     base = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
@@ -161,7 +161,7 @@ def test_adapters_cost_their_true_ranks_and_the_base_is_there_once(
 ) -> None:
     base = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.float32)
     config = LoraConfig(r=4, target_modules=ALL, rank_pattern={"q_proj": 3, "down_proj": 9})
-    get_peft_model(base, config).save_pretrained(tmp_path)
+    get_peft_model(base, config).save_pretrained(str(tmp_path))
     del base
     weights = tmp_path / "adapter_model.safetensors"
     spec = spec_from_files((tmp_path / "adapter_config.json").read_bytes(), weights, table)

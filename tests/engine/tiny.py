@@ -1,7 +1,9 @@
 """Tiny random models and adapters, made with Transformers and PEFT, and what those answer."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import torch
@@ -9,8 +11,10 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
+import loraplex.engine.core as core
 from loraplex.adapters_registry.peft import spec_from_files
 from loraplex.engine.core import EngineCore
+from loraplex.engine.lora.loader import AdapterLoader
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.describe import describe_model
@@ -37,7 +41,8 @@ def make_model(directory: Path, model_type: str, shard_bytes: int = 10**9, **fie
     """Save a random model of an architecture; large weights make its answers decided."""
     torch.manual_seed(0)
     values = {**SIZES, "initializer_range": 0.3, **fields}
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(model_type, **values))
+    config = AutoConfig.for_model(model_type, **values)
+    model = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias") or "norm" in name:
@@ -52,7 +57,8 @@ def oracle(directory: Path) -> PreTrainedModel:
     model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
         directory, dtype=torch.float32, attn_implementation="eager"
     )
-    return model.eval()
+    model.eval()  # type: ignore[no-untyped-call]
+    return model
 
 
 def oracle_logits(model: Any, prompt: list[int], output: list[int]) -> Tensor:
@@ -70,7 +76,10 @@ def describe(directory: Path, **changes: Any) -> ModuleTable:
 
 
 def make_engine(directory: Path, table: ModuleTable, **changes: Any) -> EngineCore:
-    """An engine with blocks of four tokens and seven tokens a step: everything is cut up."""
+    """An engine with blocks of four tokens and seven tokens a step: everything is cut up.
+
+    With `loader_threads=0` loads end when the test calls the loader's `run_one`.
+    """
     values: dict[str, Any] = {
         "model_dir": str(directory),
         "base_name": "tiny",
@@ -81,7 +90,9 @@ def make_engine(directory: Path, table: ModuleTable, **changes: Any) -> EngineCo
         "adapter_cache_dir": str(directory),
     }
     adapters = changes.pop("adapters", LocalFiles())
-    return EngineCore(EngineConfig(**{**values, **changes}), table, adapters)
+    loader = partial(AdapterLoader, threads=changes.pop("loader_threads", 2))
+    with patch.object(core, "AdapterLoader", loader):
+        return EngineCore(EngineConfig(**{**values, **changes}), table, adapters)
 
 
 def make_adapter(
@@ -90,7 +101,7 @@ def make_adapter(
     """Save a random adapter with PEFT and resolve it as an upload would be."""
     torch.manual_seed(seed)
     config = LoraConfig(init_lora_weights=False, **fields)
-    get_peft_model(oracle(base), config).save_pretrained(directory)
+    get_peft_model(oracle(base), config).save_pretrained(str(directory))
     weights = directory / "adapter_model.safetensors"
     spec = spec_from_files((directory / "adapter_config.json").read_bytes(), weights, table)
     return AdapterRef(spec=spec, namespace=TenantNamespace("tests"), url=str(weights))

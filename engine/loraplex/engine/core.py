@@ -169,7 +169,7 @@ class EngineCore:
             free_pages=free_pages,
             kv_pages=self._geometry.pages - free_pages - adapter_pages,
             adapter_pages=adapter_pages,
-            resident_adapters=len(self._residency.entries),
+            resident_adapters=self._residency.resident_adapters,
             prompt_tokens=self._prompt_tokens,
             output_tokens=self._output_tokens,
             preemptions=self._scheduler.preemptions,

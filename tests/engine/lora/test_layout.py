@@ -1,5 +1,7 @@
 """Tiles fill pages without overlap, and an adapter costs what its true ranks cost."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,7 +74,7 @@ def test_no_two_neighbouring_pages_would_fit_into_one(ranks: dict[str, int]) -> 
     filled = [0] * layout.pages
     for tile in layout.tiles:
         filled[tile.page] += (tile.end - tile.start) * tile.width
-    for one, other in zip(filled, filled[1:], strict=False):
+    for one, other in pairwise(filled):
         assert one + other > PAGE_ELEMENTS
 
 

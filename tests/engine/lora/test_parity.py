@@ -104,3 +104,16 @@ def test_loading_evicting_and_loading_again_changes_nothing(
     engine.close()
     assert engine.load().adapter_loads == 9
     assert len({tuple(tokens) for tokens in first.values()}) == 3
+
+
+def test_bfloat16_runs_the_same_code(base: Path, tiny_table: ModuleTable, tmp_path: Path) -> None:
+    ref = make_adapter(tmp_path, base, tiny_table, r=24, target_modules=ALL, lora_alpha=4)
+    requests = [request("base", PROMPT[:20], SAMPLING), request("adapted", PROMPT, SAMPLING, ref)]
+    seen = {}
+    for dtype in ("float32", "bfloat16"):
+        engine = make_engine(base, tiny_table, compute_dtype=dtype)
+        seen[dtype] = run(engine, *requests)
+        engine.close()
+    for name in ("base", "adapted"):
+        exact, narrow = (logprobs_of(seen[dtype][name])[0].exp() for dtype in seen)
+        assert float((exact - narrow).abs().sum()) < 0.3

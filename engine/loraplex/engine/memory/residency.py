@@ -41,6 +41,11 @@ class AdapterResidency:
     loads: int = 0
     """Loads that succeeded since the engine began."""
 
+    @property
+    def resident_adapters(self) -> int:
+        """Adapters whose load has ended."""
+        return len(self.entries) - self.loads_in_flight
+
     def get(self, key: AdapterKey) -> ResidentAdapter | None:
         return self.entries.get(key)
 
