@@ -82,7 +82,7 @@ web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 
 web/dist/index.html: $(WEB_SOURCES) web/node_modules/.package-lock.json
 	@echo "Building the web app"
-	@$(NPM) run build
+	@told=$$($(NPM) run build 2>&1) || { echo "$$told"; exit 1; }
 	@touch $@
 
 openapi: install web/node_modules/.package-lock.json ## Write the API's description and the web client's types
