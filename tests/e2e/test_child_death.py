@@ -37,7 +37,7 @@ class Stream(threading.Thread):
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": "Tell me about the sea."}],
-            "max_tokens": 120,
+            "max_tokens": 64,
             "ignore_eos": True,
             "stream": True,
         }

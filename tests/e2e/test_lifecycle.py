@@ -21,6 +21,15 @@ def descendants(platform: Platform) -> list[psutil.Process]:
     return found
 
 
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that still run; one that has ended and waits to be reaped by init does not."""
+    return [
+        process
+        for process in processes
+        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    ]
+
+
 def test_a_stopped_platform_leaves_nothing_and_starts_again_with_its_data(
     tmp_path: Path, smollm2_dir: Path, record_property: Callable[[str, object], None]
 ) -> None:
@@ -31,7 +40,7 @@ def test_a_stopped_platform_leaves_nothing_and_starts_again_with_its_data(
     children = descendants(first)
     first.stop()
     assert first.process.returncode == 0
-    assert [child for child in children if child.is_running()] == []
+    assert alive(children) == []
 
     started = time.monotonic()
     second = start_platform(tmp_path)
@@ -56,7 +65,7 @@ def test_a_killed_supervisor_takes_its_children_with_it(tmp_path: Path, smollm2_
     try:
         wait_for(
             "the first start's children to be gone",
-            lambda: not [child for child in children if child.is_running()],
+            lambda: not alive(children),
             seconds=10,
         )
     finally:

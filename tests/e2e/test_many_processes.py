@@ -45,12 +45,12 @@ def complete(platform: Platform, max_tokens: int = 8) -> int:
 
 
 def test_requests_spread_over_both_workers(fleet: Platform) -> None:
-    before = {worker["worker_id"]: worker["load"]["output_tokens"] for worker in fleet.workers()}
+    before = {worker["id"]: worker["load"]["output_tokens"] for worker in fleet.workers()}
     with ThreadPoolExecutor(16) as threads:
         assert set(threads.map(lambda _: complete(fleet), range(16))) == {200}
 
     def both_worked() -> bool:
-        now = {worker["worker_id"]: worker["load"]["output_tokens"] for worker in fleet.workers()}
+        now = {worker["id"]: worker["load"]["output_tokens"] for worker in fleet.workers()}
         return len(now) == 2 and all(now[worker] > before.get(worker, 0) for worker in now)
 
     wait_for("both workers to have sampled tokens", both_worked, seconds=10)
