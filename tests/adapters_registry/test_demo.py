@@ -1,13 +1,16 @@
 """The demo's seed on the real services: complete, private, and the same at every start."""
 
 import asyncio
+import dataclasses
 import json
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import msgspec
 import pytest
 from sqlalchemy import select
 
@@ -101,6 +104,16 @@ async def test_without_the_demo_there_is_an_admin_key_alone(settings: Settings) 
     credentials = await seed(settings)
     assert credentials["tenants"] == {}
     assert credentials["admin"]["api_key"].startswith("lpxadmin_")
+
+
+async def test_on_another_base_the_tenants_begin_with_no_adapters(settings: Settings) -> None:
+    async with opened(settings) as demo:
+        other = msgspec.structs.replace(demo.table, base_name=f"other-{uuid4().hex}")
+        await dataclasses.replace(demo, table=other).seed()
+    credentials = json.loads((settings.data_dir / "credentials.json").read_text())
+    assert {name: found["adapters"] for name, found in credentials["tenants"].items()} == {
+        name: [] for name in DEMO_TENANTS
+    }
 
 
 async def test_keys_that_are_lost_are_replaced_and_revoked(settings: Settings) -> None:

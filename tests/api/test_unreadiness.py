@@ -1,5 +1,7 @@
 """Gateways that lack something they need; no test here shares a worker."""
 
+from pathlib import Path
+
 import pytest
 
 from loraplex.engine.protocol.module_table import ModuleTable
@@ -23,6 +25,31 @@ def test_what_is_not_ready_is_named(
         assert set(parts.values()) == {"ok"}
         with running_worker(gateway_settings, table, EchoEngine()):
             eventually("readiness", lambda: client.get("/readyz").status_code == 200)
+
+
+def test_a_gateway_waits_for_the_file_that_says_the_platform_is_set_up(
+    gateway_settings: Settings, registered_base: None, table: ModuleTable, tmp_path: Path
+) -> None:
+    ready_file = tmp_path / "ready"
+    waiting = gateway_settings.model_copy(update={"ready_file": ready_file})
+    with (
+        running_worker(waiting, table, EchoEngine()),
+        running_gateway(waiting) as gateway,
+        gateway.client() as client,
+    ):
+        eventually(
+            "only the file to be missing",
+            lambda: (
+                [
+                    part
+                    for part, is_so in client.get("/readyz").json()["parts"].items()
+                    if is_so != "ok"
+                ]
+                == ["start"]
+            ),
+        )
+        ready_file.touch()
+        eventually("readiness", lambda: client.get("/readyz").status_code == 200)
 
 
 def test_an_older_schema_and_an_absent_store_are_named(

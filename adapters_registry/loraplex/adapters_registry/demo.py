@@ -38,6 +38,8 @@ DEMO_TENANTS: Mapping[str, Sequence[str]] = {
     "acme": ("pirate", "json"),
     "globex": ("shout", "bullets"),
 }
+DEMO_BASE = "smollm2-135m-instruct"
+"""What the demo's adapters were trained for; on another base the tenants begin with none."""
 KEY_NAME = "loraplex serve"
 CREDENTIALS_FILE = "credentials.json"
 LOOPBACK = "127.0.0.1"
@@ -116,7 +118,9 @@ class Demo:
             "tenants": {},
         }
         pushes = []
-        for name, adapters in DEMO_TENANTS.items():
+        has_adapters = self.table.base_name == DEMO_BASE
+        for name, trained in DEMO_TENANTS.items():
+            adapters = trained if has_adapters else ()
             if not self.settings.demo:
                 await self.revoke_tenant_keys(name)
                 continue

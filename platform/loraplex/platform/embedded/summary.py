@@ -28,7 +28,7 @@ def summary(base_url: str, file: Path, *, shows_admin_key: bool) -> str:
     tenants: dict[str, Any] = credentials.get("tenants", {})
     width = max(map(len, tenants), default=0)
     for name, tenant in tenants.items():
-        adapters = ", ".join(tenant["adapters"])
+        adapters = ", ".join(tenant["adapters"]) or "none yet"
         lines.append(f"  tenant {name:<{width}}  key {tenant['api_key']}  adapters {adapters}")
     if credentials:
         lines.append(f"  all of it is in {file}")
