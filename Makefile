@@ -11,6 +11,8 @@ WEB_SOURCES := $(shell find web/src web/public -type f 2>/dev/null) \
 	web/index.html web/openapi.json web/package.json web/tsconfig.json web/vite.config.ts
 NODE_CHECK := const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)
 T ?=
+# Test files run side by side in so many processes; each starts services of its own.
+JOBS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help install serve test soak lint format bench web openapi wheel chromium clean distclean
@@ -26,8 +28,9 @@ ifeq ($(T),)
 	@echo "Testing the web app"
 	@$(NPM) run test
 endif
-	@command -v chromium >/dev/null && leave_out="" || leave_out="browser"; \
-		$(BIN)/python -m pytest -q -m "not ($${leave_out:-nothing})" $(T)
+	@command -v chromium >/dev/null && chosen="not soak" || chosen="not soak and not browser"; \
+		OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "$$chosen" \
+		--durations 20 $(T)
 
 soak: install web chromium ## Run the property and load tests at their full counts
 	@LORAPLEX_SOAK=1 $(BIN)/python -m pytest -q -o timeout=7200 $(T)

@@ -8,14 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from loraplex.adapters_registry.peft import spec_from_files
 from tests.adapters_registry.samples import LINEARS, TINY, examples
-
-torch = pytest.importorskip("torch")
 
 PATTERNS = (
     "q_proj",

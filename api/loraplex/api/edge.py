@@ -19,8 +19,9 @@ from loraplex.api.refusals import BodyTooLarge
 log = structlog.get_logger(__name__)
 
 MAX_JSON_BYTES = 8 * 1024 * 1024
-FORM_BYTES = 64 * 1024
-"""What a form's own lines may add to its files."""
+FORM_BYTES = 1024 * 1024
+"""What a form's own lines, and the piece that just came, may add to its files: the form's reader
+is the first to see a file that is too large, and can name it."""
 UPLOAD_PATH = re.compile(r"/api/v1/adapters/[^/]+/versions")
 
 SECURITY_HEADERS = {

