@@ -29,7 +29,7 @@ ifeq ($(T),)
 	@$(NPM) run test
 endif
 	@command -v chromium >/dev/null && chosen="not soak" || chosen="not soak and not browser"; \
-		OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "$$chosen" \
+		OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "$$chosen" \
 		--durations 20 $(T)
 
 soak: install web chromium ## Run the property and load tests at their full counts
