@@ -379,7 +379,7 @@ def test_a_failed_step_ends_its_requests_and_the_engine_lives_on(
     engine = make()
     wanted = run(engine, request("r", PROMPT[:3], greedy(4), refs[0]))["r"].token_ids
     with monkeypatch.context() as patch:
-        patch.setattr(engine._model, "forward", lambda *_: torch.zeros(1)[5])
+        patch.setattr(engine._executor.model, "forward", lambda *_: torch.zeros(1)[5])
         last = run(engine, request("r", PROMPT[:3], greedy(4), refs[0]))["r"].last
     assert last is not None
     assert last.failure is not None

@@ -14,7 +14,7 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-import loraplex.engine.core as core
+import loraplex.engine.execution.eager as eager
 from loraplex.adapters_registry.peft import spec_from_files
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
@@ -76,7 +76,7 @@ def seen_logits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Tensor]]:
         seen.extend(logits.clone())
         return sample(logits, states)
 
-    monkeypatch.setattr(core, "sample", recording)
+    monkeypatch.setattr(eager, "sample", recording)
     yield seen
 
 

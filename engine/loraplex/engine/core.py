@@ -2,22 +2,12 @@
 
 import logging
 import threading
-from pathlib import Path
-from typing import Final
-
-import torch
 
 from loraplex.engine.adapter_source import AdapterSource
-from loraplex.engine.kernels.ops import kernels
-from loraplex.engine.lora.layout import tile_rank
+from loraplex.engine.execution.device import Device, open_device
 from loraplex.engine.lora.loader import AdapterLoader
 from loraplex.engine.lora.modules import ModuleNumbers
-from loraplex.engine.memory.geometry import fit_pages
-from loraplex.engine.memory.pool import PagePool
 from loraplex.engine.memory.residency import AdapterResidency
-from loraplex.engine.models.decoder import Decoder
-from loraplex.engine.models.registry import read_decoder_config
-from loraplex.engine.models.weights import open_weights
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.protocol.messages import (
@@ -30,9 +20,9 @@ from loraplex.engine.protocol.messages import (
 )
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.request import Request, new_request
-from loraplex.engine.sampling.sampler import SampledToken, sample
+from loraplex.engine.sampling.sampler import SampledToken
 from loraplex.engine.scheduler.admission import check_fits, check_tokens
-from loraplex.engine.scheduler.assembly import AssembledStep, assemble
+from loraplex.engine.scheduler.assembly import AssembledStep
 from loraplex.engine.scheduler.errors import DuplicateRequest
 from loraplex.engine.scheduler.loads import AdapterLoads, Layouts
 from loraplex.engine.scheduler.plan import StepPlan
@@ -40,52 +30,31 @@ from loraplex.engine.scheduler.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
-_DTYPES: Final = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
-
 
 class EngineCore:
     """One base model and its adapters on one device.
 
     `add`, `cancel` and `step` belong to one thread; `wake` and `load` may be called from any.
-    Construction loads the model, which takes seconds.
+    Construction loads the model, which takes seconds, unless a device is handed in.
     """
 
-    def __init__(self, config: EngineConfig, table: ModuleTable, adapters: AdapterSource) -> None:
-        if config.threads is not None:
-            torch.set_num_threads(config.threads)
+    def __init__(
+        self,
+        config: EngineConfig,
+        table: ModuleTable,
+        adapters: AdapterSource,
+        device: Device | None = None,
+    ) -> None:
+        device = device or open_device(config, table)
         self._table = table
-        self._device = _device(config.device)
-        dtype = _dtype(config.compute_dtype, self._device)
-        decoder_config = read_decoder_config(Path(config.model_dir))
-        self._geometry = fit_pages(
-            config.pool_bytes,
-            layers=decoder_config.shape.layers,
-            block_tokens=config.block_tokens,
-            kv_heads=decoder_config.shape.kv_heads,
-            head_size=decoder_config.shape.head_size,
-            dtype=dtype,
-        )
-        page_elements = self._geometry.page_elements
-        numbers = ModuleNumbers(table)
-        self._tile_rank = tile_rank(page_elements, numbers.widest)
-        with open_weights(Path(config.model_dir)) as weights:
-            self._model = Decoder(
-                decoder_config,
-                weights,
-                kernels(),
-                block_tokens=config.block_tokens,
-                dtype=dtype,
-                device=self._device,
-            )
-        self._pool = PagePool(self._geometry.pages, page_elements, dtype, self._device)
+        self._executor = device.executor
+        self._geometry = device.geometry
+        self._pool = device.pool
         self._has_news = threading.Event()
         self._residency = AdapterResidency(self._pool)
         self._loader = AdapterLoader(adapters, self._pool.data, self._has_news.set)
-        self._layouts = Layouts(numbers, page_elements, self._tile_rank)
+        numbers = ModuleNumbers(table)
+        self._layouts = Layouts(numbers, self._geometry.page_elements, device.tile_rank)
         self._scheduler = Scheduler(
             self._geometry,
             self._residency,
@@ -97,7 +66,7 @@ class EngineCore:
             max_model_tokens=_least(table.max_model_tokens, config.max_model_tokens),
             pool_tokens=self._geometry.pool_tokens,
             block_tokens=config.block_tokens,
-            page_bytes=page_elements * dtype.itemsize,
+            page_bytes=self._geometry.page_elements * self._pool.data.itemsize,
             pool_pages=self._geometry.pages,
             max_running_requests=config.max_running_requests,
         )
@@ -203,19 +172,16 @@ class EngineCore:
     def _compute(self, plan: StepPlan) -> list[RequestOutput]:
         requests = list(plan.grants)
         try:
-            with torch.inference_mode():
-                self._pool.clear(plan.new_pages)
-                step = assemble(plan.grants, self._geometry, self._tile_rank, self._device)
-                logits = self._model.forward(step.batch, self._pool.data)
-                outcomes = sample(logits, [request.sampling for request in step.sampled])
+            pending = self._executor.submit(plan)
+            outcomes = pending.outcomes()
         except Exception as error:  # whatever a step raises ends its own requests only
             log.exception("a step of %d requests failed", len(requests))
             failure = EngineFailure(f"A step of the engine failed: {type(error).__name__}.")
             return [self._fail(request, failure) for request in requests]
-        self._count_computed(step)
+        self._count_computed(pending.step)
         return [
             self._accept(request, outcome)
-            for request, outcome in zip(step.sampled, outcomes, strict=True)
+            for request, outcome in zip(pending.step.sampled, outcomes, strict=True)
         ]
 
     def _count_computed(self, step: AssembledStep) -> None:
@@ -265,18 +231,6 @@ class EngineCore:
     def _forget(self, request: Request) -> None:
         self._scheduler.end(request)
         self._requests.pop(request.request_id, None)
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
-
-
-def _dtype(name: str, device: torch.device) -> torch.dtype:
-    if name == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
-    return _DTYPES[name]
 
 
 def _least(own: int, cap: int | None) -> int:

@@ -1,0 +1,1 @@
+"""Runs a planned step on a device: where the scheduler's numbers meet tensors."""
