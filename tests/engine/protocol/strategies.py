@@ -13,6 +13,7 @@ from loraplex.engine.protocol.messages import (
     Heartbeat,
     Hello,
     KeepAlive,
+    Priority,
     RequestFailure,
     RequestOutput,
     Role,
@@ -84,6 +85,10 @@ REQUESTS = st.builds(
     prompt_token_ids=st.lists(TOKEN_IDS, max_size=20),
     sampling=SAMPLING,
     adapter=st.none() | ADAPTERS,
+    priority=st.sampled_from(Priority),
+    fair_weight=FLOATS,
+    public_prefix_tokens=COUNTS,
+    use_prefix_cache=st.booleans(),
 )
 
 LIMITS = st.builds(
@@ -107,6 +112,9 @@ LOADS = st.builds(
     output_tokens=COUNTS,
     preemptions=COUNTS,
     adapter_loads=COUNTS,
+    cached_tokens=COUNTS,
+    cached_pages=COUNTS,
+    stalls=COUNTS,
 )
 FAILURES = st.builds(
     RequestFailure,

@@ -51,6 +51,9 @@ export const aWorker = (change: Partial<Worker> = {}): Worker => ({
     output_tokens: 500,
     preemptions: 0,
     adapter_loads: 2,
+    cached_tokens: 400,
+    cached_pages: 0,
+    stalls: 0,
   },
   ...change,
 });

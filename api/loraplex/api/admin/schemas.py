@@ -17,6 +17,12 @@ class WorkerLoad(WireModel):
     output_tokens: int
     preemptions: int
     adapter_loads: int
+    cached_tokens: int
+    """Prompt tokens found in the prefix cache since the worker began."""
+    cached_pages: int
+    """Pages of blocks that nobody uses and that may be hit."""
+    stalls: int
+    """Times that requests waited while nothing ran or loaded."""
 
 
 class Worker(WireModel):

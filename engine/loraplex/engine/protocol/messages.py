@@ -20,7 +20,7 @@ so both sides can reconcile: the worker cancels what is not named, and fails wha
 Neither a lost Cancel nor a lost last output can leave a request behind.
 """
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Self
 
 import msgspec
@@ -30,7 +30,7 @@ from loraplex.engine.protocol.errors import ENGINE_ERRORS, DomainError, EngineFa
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.sampling import SamplingParams
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 HEARTBEAT_SECONDS = 0.5
 SILENCE_SECONDS = 2.0
 """A worker or gateway not heard of for this long is treated as lost."""
@@ -40,6 +40,14 @@ class Role(StrEnum):
     UNIFIED = "unified"
     PREFILL = "prefill"
     DECODE = "decode"
+
+
+class Priority(IntEnum):
+    """Whose turn comes first where not everybody can run; the gateway decides, never a client."""
+
+    INTERACTIVE = 0
+    STANDARD = 1
+    BATCH = 2
 
 
 class FinishReason(StrEnum):
@@ -76,6 +84,12 @@ class WorkerLoad(msgspec.Struct, frozen=True):
     """Tokens sampled since the worker began."""
     preemptions: int
     adapter_loads: int
+    cached_tokens: int = 0
+    """Prompt tokens found in the prefix cache since the worker began."""
+    cached_pages: int = 0
+    """Blocks that nobody uses and that may be hit; they count neither as free nor as kv."""
+    stalls: int = 0
+    """Times that requests waited while nothing ran or loaded: each is a defect."""
 
 
 class WorkerRegistration(msgspec.Struct, frozen=True):
@@ -97,13 +111,23 @@ class WorkerRegistration(msgspec.Struct, frozen=True):
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One sequence to generate. A choice of an `n`-choice call is a request of its own."""
+    """One sequence to generate. A choice of an `n`-choice call is a request of its own.
+
+    `fair_weight` is the tenant's share of a busy engine beside tenants of weight 1. The first
+    `public_prefix_tokens` of the prompt were declared public by an operator: their blocks of the
+    base model's KV are stored once for all tenants. Without `use_prefix_cache` the request
+    neither finds nor leaves blocks.
+    """
 
     request_id: str
     namespace: TenantNamespace
     prompt_token_ids: list[int]
     sampling: SamplingParams
     adapter: AdapterRef | None = None
+    priority: Priority = Priority.STANDARD
+    fair_weight: float = 1.0
+    public_prefix_tokens: int = 0
+    use_prefix_cache: bool = True
 
 
 # Gateway to worker
@@ -188,8 +212,8 @@ class RequestOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What one step added to one request.
 
     `token_ids` are the new tokens, the stop token included. `output_tokens` counts all tokens of
-    the request so far. With `finish_reason` set this is the request's last output; on `error`,
-    `failure` says why.
+    the request so far, `cached_tokens` those of its prompt that came from the prefix cache. With
+    `finish_reason` set this is the request's last output; on `error`, `failure` says why.
     """
 
     request_id: str

@@ -51,9 +51,11 @@ function LoadView({ worker, load, rates }: Props & { load: WorkerLoad }) {
       />
       <dl className={styles.totals}>
         <Count name="Prompt tokens" value={load.prompt_tokens} />
+        <Count name="Cached prompt tokens" value={load.cached_tokens} />
         <Count name="Output tokens" value={load.output_tokens} />
         <Count name="Adapter loads" value={load.adapter_loads} />
         <Count name="Preemptions" value={load.preemptions} />
+        <Count name="Stalls" value={load.stalls} />
       </dl>
     </>
   );
