@@ -1,20 +1,20 @@
-"""Which adapters are in the pool, who uses them, and which may leave."""
+"""Which adapters are in the pool, who uses them, and which of the unused are worth least."""
 
-from collections import OrderedDict
-from collections.abc import Callable
+import time
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from loraplex.engine.lora.layout import AdapterLayout, AdapterTables
 from loraplex.engine.memory.pool import PageId, PagePool
-from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.identity import Digest, TenantNamespace
+from loraplex.engine.memory.usage import AdapterKey, UsageHistory, key_of
+from loraplex.engine.memory.value import ValueScale
 
-AdapterKey = tuple[TenantNamespace, Digest]
-"""The namespace is part of it, so that no tenant learns from timing what another has resident."""
+__all__ = ["AdapterKey", "AdapterResidency", "ResidentAdapter", "key_of"]
 
-
-def key_of(ref: AdapterRef) -> AdapterKey:
-    return ref.namespace, ref.spec.digest
+_BY_VALUE = attrgetter("order")
 
 
 @dataclass(slots=True, eq=False)
@@ -27,19 +27,36 @@ class ResidentAdapter:
     is_loading: bool = True
     users: int = 0
     """Running requests; while there are any, the pages stay."""
+    reserved_at: float = 0.0
+    order: tuple[float, int] = (0.0, 0)
+    """Value and turn when its last user left."""
+
+    @property
+    def value(self) -> float:
+        return self.order[0]
 
 
 @dataclass(slots=True)
 class AdapterResidency:
-    """The residency table, least recently used first."""
+    """The residency table. `clock` gives seconds and times loads."""
 
     pool: PagePool
-    entries: OrderedDict[AdapterKey, ResidentAdapter] = field(default_factory=OrderedDict)
+    scale: ValueScale = field(default_factory=ValueScale)
+    clock: Callable[[], float] = time.monotonic
+    entries: dict[AdapterKey, ResidentAdapter] = field(default_factory=dict)
     resident_pages: int = 0
     """Pages of all entries, those of loads in flight included."""
+    idle_pages: int = 0
+    """Pages of adapters that nobody uses, loads or has pinned."""
     loads_in_flight: int = 0
     loads: int = 0
     """Loads that succeeded since the engine began."""
+    evictions: int = 0
+    _idle: list[ResidentAdapter] = field(default_factory=list)
+    """By value, the least first."""
+    _pinned: set[AdapterKey] = field(default_factory=set)
+    _history: UsageHistory = field(default_factory=UsageHistory)
+    _turns: int = 0
 
     @property
     def resident_adapters(self) -> int:
@@ -48,6 +65,30 @@ class AdapterResidency:
 
     def get(self, key: AdapterKey) -> ResidentAdapter | None:
         return self.entries.get(key)
+
+    def loads_of(self, key: AdapterKey) -> int:
+        """Loads of one adapter that succeeded; 0 where it has not been heard of for long."""
+        return self._history.loads_of(key)
+
+    def pin(self, key: AdapterKey) -> None:
+        """Keep an adapter once it is loaded, whatever room others need. Pinning twice is once."""
+        self._pinned.add(key)
+        entry = self.entries.get(key)
+        if entry is not None and self._is_idle(entry):
+            self._leave_idle(entry)
+
+    def unpin(self, key: AdapterKey) -> None:
+        if key not in self._pinned:
+            return
+        self._pinned.remove(key)
+        entry = self.entries.get(key)
+        if entry is not None:
+            self._enter_idle_if_unused(entry)
+
+    @property
+    def pinned_pages(self) -> int:
+        """Pages that no request can ever have while the pins last."""
+        return sum(len(e.pages) for key in self._pinned if (e := self.entries.get(key)))
 
     def reserve(
         self,
@@ -58,7 +99,7 @@ class AdapterResidency:
         """Take all pages of a load before it starts; there are enough free ones."""
         assert key not in self.entries, "an adapter is loaded once at a time"
         pages = self.pool.take(layout.pages)
-        entry = ResidentAdapter(key, pages, tables(pages))
+        entry = ResidentAdapter(key, pages, tables(pages), reserved_at=self.clock())
         self.entries[key] = entry
         self.resident_pages += len(pages)
         self.loads_in_flight += 1
@@ -74,39 +115,87 @@ class AdapterResidency:
             return
         entry.is_loading = False
         self.loads += 1
-        self.entries.move_to_end(key)
+        self._history.record_load(key, self.clock() - entry.reserved_at, len(entry.pages))
+        self._enter_idle_if_unused(entry)
 
     def acquire(self, entry: ResidentAdapter) -> None:
+        """One more request uses it."""
         assert not entry.is_loading, "no step reads pages that are being written"
+        if self._is_idle(entry):
+            self._leave_idle(entry)
         entry.users += 1
-        self.entries.move_to_end(entry.key)
+        self._history.record_use(entry.key)
 
     def release(self, entry: ResidentAdapter) -> None:
         assert entry.users > 0
         entry.users -= 1
-        self.entries.move_to_end(entry.key)
+        self._enter_idle_if_unused(entry)
+
+    def idle_by_value(self, may_evict: Callable[[AdapterKey], bool]) -> Iterator[ResidentAdapter]:
+        """Adapters that could leave, the least valuable first; evicting while iterating is fine."""
+        return (entry for entry in self._idle.copy() if may_evict(entry.key))
+
+    def evict(self, entry: ResidentAdapter) -> None:
+        """Free the pages of an idle adapter."""
+        assert self._is_idle(entry), "an adapter that is used, loading or pinned is never evicted"
+        self._leave_idle(entry)
+        self._drop(entry)
+        self.evictions += 1
+        self.scale.evicted(entry.value)
 
     def make_room(self, pages: int, may_evict: Callable[[AdapterKey], bool]) -> bool:
-        """Evict unused adapters, least recently used first, until `pages` are free.
+        """Evict idle adapters, the least valuable first, until `pages` are free.
 
         Evicts nothing and answers False where even that would not be enough.
         """
         missing = pages - self.pool.free_pages
-        if missing <= 0:
-            return True
         victims = []
-        for entry in self.entries.values():
-            if entry.users or entry.is_loading or not may_evict(entry.key):
-                continue
+        for entry in self.idle_by_value(may_evict) if missing > 0 else ():
             victims.append(entry)
             missing -= len(entry.pages)
             if missing <= 0:
-                for victim in victims:
-                    self._drop(victim)
-                return True
-        return False
+                break
+        if missing > 0:
+            return False
+        for victim in victims:
+            self.evict(victim)
+        return True
+
+    def _is_idle(self, entry: ResidentAdapter) -> bool:
+        place = bisect_left(self._idle, entry.order, key=_BY_VALUE)
+        return place < len(self._idle) and self._idle[place] is entry
+
+    def _enter_idle_if_unused(self, entry: ResidentAdapter) -> None:
+        if entry.users or entry.is_loading or entry.key in self._pinned:
+            return
+        self._turns += 1
+        pages, usage = len(entry.pages), self._history.of(entry.key)
+        uses = self._history.recent_uses(entry.key)
+        entry.order = (self.scale.of_adapter(uses, usage.load_seconds, pages), self._turns)
+        insort(self._idle, entry, key=_BY_VALUE)
+        self.idle_pages += pages
+
+    def _leave_idle(self, entry: ResidentAdapter) -> None:
+        del self._idle[bisect_left(self._idle, entry.order, key=_BY_VALUE)]
+        self.idle_pages -= len(entry.pages)
 
     def _drop(self, entry: ResidentAdapter) -> None:
         del self.entries[entry.key]
         self.resident_pages -= len(entry.pages)
         self.pool.give_back(entry.pages)
+
+    def check(self, users: Counter[AdapterKey]) -> None:
+        """Assert that every entry has the users that `users` counts, and every count agrees."""
+        entries = list(self.entries.values())
+        assert set(users) <= set(self.entries), "a request uses an adapter that is not resident"
+        for entry in entries:
+            assert entry.users == users[entry.key], (
+                f"an adapter has {entry.users} references and {users[entry.key]} users"
+            )
+            assert not (entry.is_loading and entry.users)
+        idle = [e for e in entries if not (e.users or e.is_loading or e.key in self._pinned)]
+        assert {id(entry) for entry in idle} == {id(entry) for entry in self._idle}
+        assert [entry.order for entry in self._idle] == sorted(entry.order for entry in idle)
+        assert self.idle_pages == sum(len(entry.pages) for entry in idle)
+        assert self.resident_pages == sum(len(entry.pages) for entry in entries)
+        assert self.loads_in_flight == sum(entry.is_loading for entry in entries)
