@@ -40,6 +40,8 @@ def sgmv_expand(
     tile_rank: int,
 ) -> None:
     elements = pages.flatten()
+    if h.dim() > offsets.dim():  # partial sums over features, as a GPU leaves them
+        h = h.sum(0)
     for start, end, adapter in segments.tolist():
         for index in range(offsets.shape[1]):
             first, last = slice_starts[index], slice_starts[index + 1]
@@ -71,6 +73,8 @@ def write_kv(
 ) -> None:
     rows = pages.view(pages.shape[0] * layers * block_tokens, -1)
     for row, slot in enumerate(slots.tolist()):
+        if slot < 0:
+            continue
         rows[slot + layer * block_tokens] = kv[row].flatten()
 
 
@@ -93,6 +97,9 @@ def paged_attention(
     starts, contexts = query_starts.tolist(), context_tokens.tolist()
     for sequence, context in enumerate(contexts):
         start, end = starts[sequence], starts[sequence + 1]
+        if context == 0:
+            output[start:end] = 0
+            continue
         table = block_tables[sequence, : -(-context // block_tokens)].long()
         kv = blocks[table, layer].reshape(-1, 2, kv_heads, head_size)[:context].float()
         key, value = kv.repeat_interleave(heads // kv_heads, dim=2).unbind(1)

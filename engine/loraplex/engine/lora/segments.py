@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from loraplex.engine.kernels.ops import Kernels
+from loraplex.engine.kernels.triton.tiles import MANY_ROWS
 from loraplex.engine.lora.layout import AdapterTables
 from loraplex.engine.lora.modules import GROUPS, LINEARS, LinearGroup
+
+SEGMENT_ROWS: Final = {"cuda": MANY_ROWS}
+"""The most rows of a segment by type of device; a device that is not named takes any number."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,27 @@ class LoraBatch:
 
 
 def lora_batch(
-    segments: Sequence[Segment], tile_rank: int, device: torch.device
+    segments: Sequence[Segment],
+    tile_rank: int,
+    device: torch.device,
+    segment_rows: int | None = None,
 ) -> LoraBatch | None:
-    """Join the tables of the adapters in use; None where no row has an adapter."""
+    """Join the tables of the adapters in use; None where no row has an adapter.
+
+    Segments are cut to at most `segment_rows`, by default what suits the device, so that a long
+    one is shared by many processors. The work is that of requests and cuts, never of rows.
+    """
     if not segments:
         return None
     numbers = {id(segment.adapter): segment.adapter for segment in segments}
     adapters = list(numbers.values())
     places = {key: place for place, key in enumerate(numbers)}
-    rows = [(s.start, s.end, places[id(s.adapter)]) for s in segments]
+    limit = segment_rows or SEGMENT_ROWS.get(device.type, segments[-1].end)
+    rows = [
+        (start, min(start + limit, segment.end), places[id(segment.adapter)])
+        for segment in segments
+        for start in range(segment.start, segment.end, limit)
+    ]
     ranks = torch.stack([adapter.ranks for adapter in adapters])
     return LoraBatch(
         segments=torch.tensor(rows, dtype=torch.int32).to(device),
