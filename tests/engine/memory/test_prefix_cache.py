@@ -89,7 +89,7 @@ def test_fame_ends() -> None:
     pool, cache = make(8)
     for _ in range(100):
         cache.release(run(pool, cache, "ab"))
-    for number in range(100):
+    for number in range(200):
         if not pool.free_pages:
             cache.evict_one()
         cache.release(run(pool, cache, chr(ord("m") + number)))

@@ -2,7 +2,7 @@
 
 import time
 from bisect import bisect_left, insort
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -28,8 +28,10 @@ class ResidentAdapter:
     users: int = 0
     """Running requests; while there are any, the pages stay."""
     reserved_at: float = 0.0
+    idle_floor: float = 0.0
+    """The scale's floor when its last user left."""
     order: tuple[float, int] = (0.0, 0)
-    """Value and turn when its last user left."""
+    """Its value while idle, and the turn in which it was set."""
 
     @property
     def value(self) -> float:
@@ -52,8 +54,9 @@ class AdapterResidency:
     loads: int = 0
     """Loads that succeeded since the engine began."""
     evictions: int = 0
-    _idle: list[ResidentAdapter] = field(default_factory=list)
-    """By value, the least first."""
+    _idle: OrderedDict[AdapterKey, ResidentAdapter] = field(default_factory=OrderedDict)
+    """By the turn in which their value was set."""
+    _idle_by_value: list[ResidentAdapter] = field(default_factory=list)
     _pinned: set[AdapterKey] = field(default_factory=set)
     _history: UsageHistory = field(default_factory=UsageHistory)
     _turns: int = 0
@@ -73,8 +76,8 @@ class AdapterResidency:
     def pin(self, key: AdapterKey) -> None:
         """Keep an adapter once it is loaded, whatever room others need. Pinning twice is once."""
         self._pinned.add(key)
-        entry = self.entries.get(key)
-        if entry is not None and self._is_idle(entry):
+        entry = self._idle.get(key)
+        if entry is not None:
             self._leave_idle(entry)
 
     def unpin(self, key: AdapterKey) -> None:
@@ -121,10 +124,20 @@ class AdapterResidency:
     def acquire(self, entry: ResidentAdapter) -> None:
         """One more request uses it."""
         assert not entry.is_loading, "no step reads pages that are being written"
-        if self._is_idle(entry):
+        if entry.key in self._idle:
             self._leave_idle(entry)
         entry.users += 1
         self._history.record_use(entry.key)
+        if self._idle:
+            # Uses fade with every use of another; one adapter a turn is enough to keep up.
+            stalest = next(iter(self._idle.values()))
+            self._leave_idle(stalest)
+            self._enter_idle(stalest)
+
+    def unacquire(self, entry: ResidentAdapter) -> None:
+        """Undo an `acquire` whose request could not start: it does not count as a use."""
+        self._history.take_back_use(entry.key)
+        self.release(entry)
 
     def release(self, entry: ResidentAdapter) -> None:
         assert entry.users > 0
@@ -133,11 +146,13 @@ class AdapterResidency:
 
     def idle_by_value(self, may_evict: Callable[[AdapterKey], bool]) -> Iterator[ResidentAdapter]:
         """Adapters that could leave, the least valuable first; evicting while iterating is fine."""
-        return (entry for entry in self._idle.copy() if may_evict(entry.key))
+        return (entry for entry in self._idle_by_value.copy() if may_evict(entry.key))
 
     def evict(self, entry: ResidentAdapter) -> None:
         """Free the pages of an idle adapter."""
-        assert self._is_idle(entry), "an adapter that is used, loading or pinned is never evicted"
+        assert entry.key in self._idle, (
+            "an adapter that is used, loading or pinned is never evicted"
+        )
         self._leave_idle(entry)
         self._drop(entry)
         self.evictions += 1
@@ -161,22 +176,25 @@ class AdapterResidency:
             self.evict(victim)
         return True
 
-    def _is_idle(self, entry: ResidentAdapter) -> bool:
-        place = bisect_left(self._idle, entry.order, key=_BY_VALUE)
-        return place < len(self._idle) and self._idle[place] is entry
-
     def _enter_idle_if_unused(self, entry: ResidentAdapter) -> None:
-        if entry.users or entry.is_loading or entry.key in self._pinned:
-            return
-        self._turns += 1
+        if not (entry.users or entry.is_loading or entry.key in self._pinned):
+            entry.idle_floor = self.scale.floor
+            self._enter_idle(entry)
+
+    def _enter_idle(self, entry: ResidentAdapter) -> None:
         pages, usage = len(entry.pages), self._history.of(entry.key)
-        uses = self._history.recent_uses(entry.key)
-        entry.order = (self.scale.of_adapter(uses, usage.load_seconds, pages), self._turns)
-        insort(self._idle, entry, key=_BY_VALUE)
+        worth = self.scale.adapter_worth(
+            self._history.recent_uses(entry.key), usage.load_seconds, pages
+        )
+        self._turns += 1
+        entry.order = (entry.idle_floor + worth, self._turns)
+        insort(self._idle_by_value, entry, key=_BY_VALUE)
+        self._idle[entry.key] = entry
         self.idle_pages += pages
 
     def _leave_idle(self, entry: ResidentAdapter) -> None:
-        del self._idle[bisect_left(self._idle, entry.order, key=_BY_VALUE)]
+        del self._idle[entry.key]
+        del self._idle_by_value[bisect_left(self._idle_by_value, entry.order, key=_BY_VALUE)]
         self.idle_pages -= len(entry.pages)
 
     def _drop(self, entry: ResidentAdapter) -> None:
@@ -194,8 +212,8 @@ class AdapterResidency:
             )
             assert not (entry.is_loading and entry.users)
         idle = [e for e in entries if not (e.users or e.is_loading or e.key in self._pinned)]
-        assert {id(entry) for entry in idle} == {id(entry) for entry in self._idle}
-        assert [entry.order for entry in self._idle] == sorted(entry.order for entry in idle)
+        assert self._idle == {entry.key: entry for entry in idle}
+        assert self._idle_by_value == sorted(idle, key=_BY_VALUE)
         assert self.idle_pages == sum(len(entry.pages) for entry in idle)
         assert self.resident_pages == sum(len(entry.pages) for entry in entries)
         assert self.loads_in_flight == sum(entry.is_loading for entry in entries)

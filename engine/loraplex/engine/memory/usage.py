@@ -65,6 +65,10 @@ class UsageHistory:
         usage.uses = self._decayed(usage) + 1.0
         usage.counted_at = self._uses
 
+    def take_back_use(self, key: AdapterKey) -> None:
+        """Undo the last `record_use` of an adapter, as far as it counts for eviction."""
+        self.of(key).uses -= 1.0
+
     def recent_uses(self, key: AdapterKey) -> float:
         """Uses, older ones counting less; at least 1, since it was loaded for somebody."""
         return max(1.0, self._decayed(self.of(key)))
@@ -73,13 +77,12 @@ class UsageHistory:
         """A load that succeeded. A moment's delay does not make an adapter precious."""
         usage = self.of(key)
         usage.loads += 1
-        per_page = seconds / pages
         if self._seconds_per_page:
-            self._seconds_per_page += 0.1 * (per_page - self._seconds_per_page)
             usual = self._seconds_per_page * pages
             seconds = min(max(seconds, usual / _OUTLIER), usual * _OUTLIER)
+            self._seconds_per_page += 0.1 * (seconds / pages - self._seconds_per_page)
         else:
-            self._seconds_per_page = per_page
+            self._seconds_per_page = seconds / pages
         if usage.loads == 1:
             usage.load_seconds = seconds
         else:

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ValueScale:
-    """Values are in units of one cached block that is computed again, per page."""
+    """Values are per page, in units of one cached block that is computed again once."""
 
     block_seconds: float = 0.01
     """What computing one block again takes. Whoever measures steps keeps it up to date."""
     floor: float = 0.0
 
-    def of_block(self, weight: float) -> float:
-        return self.floor + weight
-
-    def of_adapter(self, uses: float, load_seconds: float, pages: int) -> float:
-        return self.floor + uses * load_seconds / (self.block_seconds * pages)
+    def adapter_worth(self, uses: float, load_seconds: float, pages: int) -> float:
+        return uses * load_seconds / (self.block_seconds * pages)
 
     def evicted(self, value: float) -> None:
         """Something of this value has left: what comes from now on is worth more."""
