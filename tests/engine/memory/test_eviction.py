@@ -51,6 +51,21 @@ def test_a_block_that_many_used_outlives_an_adapter_that_one_used() -> None:
     assert not memory.has_adapter("adapter")
 
 
+def test_dearer_blocks_are_what_steps_measured() -> None:
+    """A machine that computes slowly keeps blocks; one that computes fast keeps adapters."""
+    stays = {}
+    for step_seconds in (4.0, 400.0):
+        memory = Memory(8, block_seconds=1.0)
+        for _ in range(50):
+            memory.scale.record_step(8.0, step_seconds)
+            memory.scale.record_step(1.0, 1000.0)
+        memory.use("adapter", 4, 4.0)
+        memory.cache("abcd")
+        assert memory.budget.make_room(4, anything)
+        stays[step_seconds] = memory.has_adapter("adapter")
+    assert stays == {4.0: True, 400.0: False}
+
+
 def test_nothing_leaves_where_it_would_not_be_enough() -> None:
     memory = Memory(8)
     memory.cache("abc")
@@ -168,17 +183,19 @@ class MemoryMachine(RuleBasedStateMachine):
             adapter = memory.adapters.get(adapter_key(name))
             if adapter is None or adapter.is_loading:
                 return
-            memory.adapters.acquire(adapter)
         keys = [BlockKey(f"{name} {text[: end + 1]}".encode()) for end in range(len(text))]
         pages = memory.blocks.match(keys)
-        self.requests.append((keys, pages, adapter))
-        if self.make_room(len(keys) + 1 - len(pages), set()):
-            pages += memory.pool.take(len(keys) + 1 - len(pages))
-            return
+        self.requests.append((keys, pages, None))
+        spared = set() if adapter is None else {adapter.key}
+        has_room = self.make_room(len(keys) + 1 - len(pages), spared)
         self.requests.pop()
-        memory.blocks.unmatch(keys, pages)
+        if not has_room:
+            memory.blocks.unmatch(keys, pages)
+            return
         if adapter is not None:
-            memory.adapters.unacquire(adapter)
+            memory.adapters.acquire(adapter)
+        pages += memory.pool.take(len(keys) + 1 - len(pages))
+        self.requests.append((keys, pages, adapter))
 
     @precondition(lambda self: self.requests)
     @rule(data=st.data())

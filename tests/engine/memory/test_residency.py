@@ -54,7 +54,7 @@ def test_an_adapter_that_takes_longer_to_have_again_stays_longer() -> None:
     memory.use("slow", seconds=3.0)
     memory.use("quick")
     memory.use("new", seconds=1.5)
-    assert not memory.has_adapter("quick") or memory.has_adapter("slow")
+    assert [memory.has_adapter(name) for name in ("quick", "slow")] == [False, True]
 
 
 def test_one_load_that_hung_does_not_make_an_adapter_precious() -> None:
@@ -72,20 +72,6 @@ def test_of_adapters_used_alike_the_least_recently_used_leaves_first() -> None:
         memory.use(name)
     memory.use("d")
     assert [memory.has_adapter(name) for name in "abc"] == [True, False, True]
-
-
-def test_an_attempt_that_was_undone_counts_as_no_use() -> None:
-    memory = Memory(3)
-    for name in ("tried", "used"):
-        memory.use(name)
-    entry = memory.adapters.get(adapter_key("tried"))
-    assert entry is not None
-    value = entry.value
-    for _ in range(1000):
-        memory.adapters.acquire(entry)
-        memory.adapters.unacquire(entry)
-    assert entry.value == pytest.approx(value, rel=0.01)
-    memory.budget.check([], [])
 
 
 def test_fame_fades_while_others_are_used() -> None:

@@ -134,11 +134,6 @@ class AdapterResidency:
             self._leave_idle(stalest)
             self._enter_idle(stalest)
 
-    def unacquire(self, entry: ResidentAdapter) -> None:
-        """Undo an `acquire` whose request could not start: it does not count as a use."""
-        self._history.take_back_use(entry.key)
-        self.release(entry)
-
     def release(self, entry: ResidentAdapter) -> None:
         assert entry.users > 0
         entry.users -= 1

@@ -65,10 +65,6 @@ class UsageHistory:
         usage.uses = self._decayed(usage) + 1.0
         usage.counted_at = self._uses
 
-    def take_back_use(self, key: AdapterKey) -> None:
-        """Undo the last `record_use` of an adapter, as far as it counts for eviction."""
-        self.of(key).uses -= 1.0
-
     def recent_uses(self, key: AdapterKey) -> float:
         """Uses, older ones counting less; at least 1, since it was loaded for somebody."""
         return max(1.0, self._decayed(self.of(key)))

@@ -7,6 +7,10 @@ the floor of that moment, so what was not used for long falls behind, however po
 """
 
 from dataclasses import dataclass
+from typing import Final
+
+_MEASURED_BLOCKS: Final = 4.0
+"""Smaller steps are mostly decodes, whose tokens cost more than a prompt's."""
 
 
 @dataclass(slots=True)
@@ -14,8 +18,13 @@ class ValueScale:
     """Values are per page, in units of one cached block that is computed again once."""
 
     block_seconds: float = 0.01
-    """What computing one block again takes. Whoever measures steps keeps it up to date."""
+    """What computing one block takes: a first guess, until steps have been recorded."""
     floor: float = 0.0
+
+    def record_step(self, blocks: float, seconds: float) -> None:
+        """A step computed so many blocks' worth of tokens."""
+        if blocks >= _MEASURED_BLOCKS:
+            self.block_seconds += 0.1 * (seconds / blocks - self.block_seconds)
 
     def adapter_worth(self, uses: float, load_seconds: float, pages: int) -> float:
         return uses * load_seconds / (self.block_seconds * pages)
