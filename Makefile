@@ -48,7 +48,7 @@ format: install web/node_modules/.package-lock.json ## Rewrite the sources in ou
 	@$(NPM) run format
 
 bench: install ## Measure a running `make serve`
-	@$(BIN)/python tests/benchmarks/mixed_adapters.py $(ARGS)
+	@$(BIN)/loraplex bench serve $(ARGS)
 
 web: web/dist/index.html ## Build the web app
 

@@ -78,11 +78,11 @@ def test_prompts_are_the_peers_and_stay_in_a_small_vocabulary() -> None:
 def test_sequences_use_the_adapters_in_turn_and_loads_come_before_the_measurement(
     tiny: TinyFolders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[list[str | None]] = []
+    seen: list[list[str]] = []
     loads: list[int] = []
 
     def watch(core: EngineCore, requests: list[GenerationRequest]) -> None:
-        seen.append([r.adapter and Path(r.adapter.url).parent.name for r in requests])
+        seen.append([Path(r.adapter.url).parent.name for r in requests if r.adapter])
         finish(core, requests)
         loads.append(core.load().adapter_loads)
 

@@ -58,14 +58,20 @@ def greedy_request(
     prompt_token_ids: Sequence[int],
     output_tokens: int,
     adapter: AdapterRef | None = None,
+    *,
+    use_prefix_cache: bool = False,
 ) -> GenerationRequest:
-    """A request for exactly so many tokens: greedy, and no token ends it."""
+    """A request for exactly so many tokens: greedy, and no token ends it.
+
+    Repeats send the same prompts, so that a cache would make each but the first too fast.
+    """
     return GenerationRequest(
         request_id=request_id,
         namespace=NAMESPACE,
         prompt_token_ids=list(prompt_token_ids),
         sampling=SamplingParams(max_tokens=output_tokens, temperature=0.0),
         adapter=adapter,
+        use_prefix_cache=use_prefix_cache,
     )
 
 
