@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -48,6 +51,12 @@ class AdapterLayout:
     @property
     def tiles_per_module(self) -> int:
         return max(-(-rank // self.tile_rank) for _, rank, _ in self.modules)
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.int64]:
+        """`[5, tiles]`: whether of A, module, index, page and offset of each tile."""
+        rows = [(t.is_a, t.module, t.index, t.page, t.offset) for t in self.tiles]
+        return np.array(rows, dtype=np.int64).T
 
 
 @dataclass(frozen=True)
@@ -138,14 +147,13 @@ def make_tables(
     modules: int,
 ) -> AdapterTables:
     """The tables of an adapter whose pages are `pages`, on the CPU."""
-    shape = (modules, layout.tiles_per_module)
-    offsets = {is_a: torch.full(shape, -1, dtype=torch.int64) for is_a in (True, False)}
-    for tile in layout.tiles:
-        start = pages[tile.page] * page_elements + tile.offset
-        offsets[tile.is_a][tile.module, tile.index] = start
-    ranks = torch.zeros(modules, dtype=torch.int32)
-    scales = torch.zeros(modules, dtype=torch.float32)
-    for number, rank, scale in layout.modules:
-        ranks[number] = rank
-        scales[number] = scale
-    return AdapterTables(offsets[True], offsets[False], ranks, scales)
+    is_a, module, index, page, offset = layout.places
+    offsets = np.full((2, modules, layout.tiles_per_module), -1, dtype=np.int64)
+    offsets[is_a, module, index] = np.array(pages)[page] * page_elements + offset
+    number, rank, scale = zip(*layout.modules, strict=True)
+    ranks = np.zeros(modules, dtype=np.int32)
+    ranks[list(number)] = rank
+    scales = np.zeros(modules, dtype=np.float32)
+    scales[list(number)] = scale
+    b_offsets, a_offsets = torch.from_numpy(offsets)
+    return AdapterTables(a_offsets, b_offsets, torch.from_numpy(ranks), torch.from_numpy(scales))

@@ -1,27 +1,30 @@
 """Fetches adapters and packs them into their reserved pages, on threads beside the steps."""
 
 import logging
-import mmap
+import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final
 
-import torch
 from torch import Tensor
 
 from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.lora.layout import AdapterLayout
+from loraplex.engine.lora.packing import AdapterFile
+from loraplex.engine.lora.staging import Fence, page_writer
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.memory.residency import AdapterKey
-from loraplex.engine.protocol.adapter import AdapterRef, TensorRef
+from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable, DomainError
 
 log = logging.getLogger(__name__)
 
-_DTYPES: Final = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_NICENESS: Final = 5
+"""Of the loader threads, where the system knows such a thing: where cores are short, a step's
+threads go first, and a load is still three times as slow at most."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,9 @@ class AdapterLoader:
         threads: int = 2,
     ) -> None:
         self._source = source
-        self._pool_data = pool_data
+        self._pages = page_writer(pool_data)
         self._on_finished = on_finished
-        self._jobs: SimpleQueue[LoadJob | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[LoadJob, Fence | None] | None] = SimpleQueue()
         self._results: SimpleQueue[LoadResult] = SimpleQueue()
         # Daemons: a fetch that hangs must not keep the process from ending.
         self._threads = [
@@ -67,7 +70,8 @@ class AdapterLoader:
             thread.start()
 
     def submit(self, job: LoadJob) -> None:
-        self._jobs.put(job)
+        """Start a load, from the engine's thread: it writes nothing before the steps so far end."""
+        self._jobs.put((job, self._pages.fence()))
 
     def collect(self) -> list[LoadResult]:
         """Loads that have ended since the last call."""
@@ -85,20 +89,23 @@ class AdapterLoader:
 
     def run_one(self) -> bool:
         """Wait for a job and do it; False where the loader has been closed."""
-        job = self._jobs.get()
-        if job is None:
+        taken = self._jobs.get()
+        if taken is None:
             return False
-        self._results.put(LoadResult(job.key, self._load(job)))
+        job, fence = taken
+        self._results.put(LoadResult(job.key, self._load(job, fence)))
         self._on_finished()
         return True
 
     def _run(self) -> None:
+        _yield_to_steps()
         while self.run_one():
             pass
 
-    def _load(self, job: LoadJob) -> DomainError | None:
+    def _load(self, job: LoadJob, fence: Fence | None) -> DomainError | None:
         try:
-            pack(job, self._source.fetch(job.ref), self._pool_data)
+            adapter = AdapterFile(job.ref.spec, job.layout, self._source.fetch(job.ref))
+            self._pages.write(job.key, adapter, job.pages, fence)
         except DomainError as error:
             return error
         except Exception as error:  # whatever a source raises fails its own requests only
@@ -109,32 +116,7 @@ class AdapterLoader:
         return None
 
 
-def pack(job: LoadJob, path: Path, pool_data: Tensor) -> None:
-    """Copy every tile from the file into its place, converted to the pool's dtype.
-
-    Raises AdapterUnavailable where the file is not the one the spec speaks of.
-    """
-    spec = job.ref.spec
-    with path.open("rb") as file, torch.inference_mode():
-        size = path.stat().st_size
-        if size != spec.weights_bytes:
-            raise AdapterUnavailable(
-                f"The adapter's file has {size} bytes instead of {spec.weights_bytes}."
-            )
-        # Never closed by hand: tensors still refer to the map when an error leaves this function.
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-        for tile in job.layout.tiles:
-            stored = _stored(data, tile.tensor)
-            rows = stored if tile.is_a else stored.t()
-            ranks = tile.end - tile.start
-            place = pool_data[job.pages[tile.page]][tile.offset :][: ranks * tile.width]
-            place.view(ranks, tile.width).copy_(rows[tile.start : tile.end])
-
-
-def _stored(data: mmap.mmap, tensor: TensorRef) -> Tensor:
-    dtype = _DTYPES[tensor.dtype]
-    count = tensor.shape[0] * tensor.shape[1]
-    if tensor.end > len(data) or tensor.end - tensor.start != count * dtype.itemsize:
-        raise AdapterUnavailable(f"The adapter's tensor {tensor.name} does not fill its bytes.")
-    flat = torch.frombuffer(data, dtype=dtype, count=count, offset=tensor.start)
-    return flat.view(tensor.shape)
+def _yield_to_steps() -> None:
+    """Lower this thread's priority; on Linux a thread has one of its own."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
