@@ -155,8 +155,8 @@ class MemoryMachine(RuleBasedStateMachine):
         left = [entry for entry in before[1].values() if entry.key not in after[1]]
         assert {entry.key for entry in left} <= {entry.key for entry in idle}
         staying = [entry.value for entry in idle if entry not in left]
-        if memory.blocks.least_value is not None:
-            staying.append(memory.blocks.least_value)
+        if first := memory.blocks._first():
+            staying.append(first.value)
         assert max([e.value for e in left], default=0) <= min(staying, default=float("inf"))
         return True
 

@@ -41,7 +41,7 @@ def evict_all(pool: PagePool, cache: PrefixCache, texts: list[str]) -> list[str]
     left = []
     while cache.evictable_pages:
         before = {key for key in names if cache.count_cached([key])}
-        cache.evict_one()
+        cache.evict(1)
         (gone,) = before - {key for key in names if cache.count_cached([key])}
         left.append(names[gone])
     return left
@@ -80,7 +80,7 @@ def test_what_many_use_outlives_a_flood_of_what_one_uses() -> None:
         cache.release(run(pool, cache, "ab"))
     for number in range(12):
         if not pool.free_pages:
-            cache.evict_one()
+            cache.evict(1)
         cache.release(run(pool, cache, chr(ord("m") + number)))
     assert cache.count_cached(keys("ab")) == 2
 
@@ -91,7 +91,7 @@ def test_fame_ends() -> None:
         cache.release(run(pool, cache, "ab"))
     for number in range(200):
         if not pool.free_pages:
-            cache.evict_one()
+            cache.evict(1)
         cache.release(run(pool, cache, chr(ord("m") + number)))
     assert cache.count_cached(keys("ab")) == 0
 
@@ -205,7 +205,7 @@ class PrefixCacheMachine(RuleBasedStateMachine):
     @rule()
     def evict(self) -> None:
         before = set(self.cache.pages)
-        self.cache.evict_one()
+        self.cache.evict(1)
         (gone,) = before - set(self.cache.pages)
         assert gone not in {page for _, pages in self.requests for page in pages}
         key = self.computed[gone]

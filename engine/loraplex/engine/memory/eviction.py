@@ -34,15 +34,12 @@ class PageBudget:
             missing_beside_blocks, may_evict_adapter
         ):
             return False
-        candidates = self._adapters.idle_by_value(may_evict_adapter)
-        adapter = next(candidates, None)
-        while self._pool.free_pages < pages:
-            block_value = self._blocks.least_value
-            if adapter is None or (block_value is not None and block_value <= adapter.value):
-                self._blocks.evict_one()
-            else:
-                self._adapters.evict(adapter)
-                adapter = next(candidates, None)
+        for adapter in self._adapters.idle_by_value(may_evict_adapter):
+            self._blocks.evict(pages - self._pool.free_pages, adapter.value)
+            if self._pool.free_pages >= pages:
+                return True
+            self._adapters.evict(adapter)
+        self._blocks.evict(pages - self._pool.free_pages)
         return True
 
     def _adapters_hold(self, pages: int, may_evict: Callable[[AdapterKey], bool]) -> bool:

@@ -1,5 +1,6 @@
 """Which full blocks of KV are shared, by key, and in which order the unused ones leave."""
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -139,21 +140,20 @@ class PrefixCache:
                 self._leave_queue(block)
                 self._drop(block)
 
-    @property
-    def least_value(self) -> float | None:
-        """The value of the block that would leave first; None where all are in use."""
-        first = self._first()
-        return None if first is None else first.value
-
-    def evict_one(self) -> None:
-        """Free the unused block of least value; there is one."""
-        block = self._first()
-        assert block is not None, "a block in use is never evicted"
-        assert block.key is not None
-        del self._by_key[block.key]
-        self._leave_queue(block)
-        self._drop(block)
-        self._scale.evicted(block.value)
+    def evict(self, pages: int, up_to_value: float = math.inf) -> None:
+        """Free at most so many unused blocks, the least valuable first, none worth more."""
+        freed: list[PageId] = []
+        while len(freed) < pages:
+            block = self._first()
+            if block is None or block.value > up_to_value:
+                break
+            assert block.key is not None, "what nobody can find is not kept"
+            del self._by_key[block.key]
+            del self._by_page[block.page]
+            self._leave_queue(block)
+            self._scale.evicted(block.value)
+            freed.append(block.page)
+        self._pool.give_back(freed)
 
     def _first(self) -> _Block | None:
         first = None
