@@ -76,6 +76,9 @@ def write_kv(
     kv: Tensor, pages: Tensor, slots: Tensor, layer: int, layers: int, block_tokens: int
 ) -> None:
     rows = pages.view(pages.shape[0] * layers * block_tokens, -1)
+    is_written = slots >= 0
+    if not bool(is_written.all()):
+        slots, kv = slots[is_written], kv[is_written]
     rows.index_copy_(0, slots + layer * block_tokens, kv.flatten(1))
 
 

@@ -2,7 +2,7 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, rms_norm, silu
+from torch.nn.functional import rms_norm, silu
 
 from loraplex.engine.kernels.ops import Kernels
 from loraplex.engine.lora.modules import DOWN, GATE_UP, OUTPUT, QKV, LinearGroup
@@ -10,7 +10,7 @@ from loraplex.engine.lora.segments import add_lora
 from loraplex.engine.models.batch import Batch
 from loraplex.engine.models.decoder_config import DecoderConfig
 from loraplex.engine.models.layer import Layer, LayerLoader
-from loraplex.engine.models.linear import Linear, output_logits
+from loraplex.engine.models.linear import Linear
 from loraplex.engine.models.rope import RotaryEmbedding, rotate
 from loraplex.engine.models.weights import ModelWeights
 
@@ -40,16 +40,16 @@ class Decoder:
             DOWN: (shape.hidden_size,),
         }
         loader = LayerLoader(config, weights, dtype, device)
-        self._embeddings = loader.tensor("model.embed_tokens.weight")
+        self._embeddings = loader.weight("model.embed_tokens.weight", is_embedding=True)
         self._layers = [loader.layer(number) for number in range(shape.layers)]
         self._norm = loader.tensor("model.norm.weight")
         self._output = (
-            self._embeddings if shape.has_tied_embeddings else loader.tensor("lm_head.weight")
+            self._embeddings if shape.has_tied_embeddings else loader.weight("lm_head.weight")
         )
 
     def forward(self, batch: Batch, pages: Tensor) -> Tensor:
         """Write the batch's keys and values to `pages`; logits `[sampled, vocabulary]`, float32."""
-        hidden = embedding(batch.token_ids, self._embeddings)
+        hidden = self._embeddings.rows(batch.token_ids)
         rotation = self._rope.cos_sin(batch.positions, batch.prompt_tokens, hidden.dtype)
         for layer in self._layers:
             normed = self._normed(hidden, layer.input_norm)
@@ -57,7 +57,7 @@ class Decoder:
             normed = self._normed(hidden, layer.mlp_norm)
             hidden = hidden + self._mlp(layer, normed, batch, pages)
         sampled = hidden[batch.sample_rows]
-        return output_logits(self._normed(sampled, self._norm), self._output)
+        return self._output.multiply(self._normed(sampled, self._norm)).float()
 
     def _attention(
         self,

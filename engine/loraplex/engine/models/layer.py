@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from loraplex.engine.models.decoder_config import DecoderConfig
-from loraplex.engine.models.linear import Linear
+from loraplex.engine.models.linear import Linear, Weight, pack
 from loraplex.engine.models.weights import ModelWeights
 
 
@@ -47,6 +47,11 @@ class LayerLoader:
         """One tensor, or several stacked along their first dimension."""
         return self._weights.join(list(names), self._dtype, self._device)
 
+    def weight(self, *names: str, is_embedding: bool = False) -> Weight:
+        """One linear's weight, or several stacked, in the layout this device multiplies by."""
+        stored = self._weights.join(list(names), None, self._device)
+        return pack(stored, self._dtype, is_embedding=is_embedding)
+
     def layer(self, number: int) -> Layer:
         prefix = f"model.layers.{number}"
         shape = self._config.shape
@@ -67,9 +72,8 @@ class LayerLoader:
         )
 
     def _linear(self, paths: list[str], *, has_bias: bool) -> Linear:
-        weight = self.tensor(*(f"{path}.weight" for path in paths))
         bias = self.tensor(*(f"{path}.bias" for path in paths)) if has_bias else None
-        return Linear(weight, bias)
+        return Linear(self.weight(*(f"{path}.weight" for path in paths)), bias)
 
     def _qk_norm(self, attention: str) -> Tensor:
         shape = self._config.shape

@@ -1,51 +1,80 @@
 """A base linear: y = x · Wᵀ + b, with its weight in memory once."""
 
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
+from torch.nn.functional import embedding, linear
+
+from loraplex.engine.kernels.native.library import library
+from loraplex.engine.kernels.native.panels import PackedWeight
 
 _PACKING_ROWS: Final = 16
 """The rows oneDNN packs for: a decode step's, since prefill loses little by another layout."""
 
 
-class Linear:
-    """On a CPU the weight is handed to oneDNN, which keeps it in the layout its products want."""
+class Weight(Protocol):
+    """W `[out_features, in_features]`, in whatever layout the device multiplies fastest."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+    def multiply(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        """`[rows, in_features]` to `[rows, out_features]`."""
+        ...
+
+    def rows(self, numbers: Tensor) -> Tensor:
+        """Rows of W, as an embedding of `numbers` `[rows]`."""
+        ...
+
+
+def pack(weight: Tensor, dtype: torch.dtype, *, is_embedding: bool = False) -> Weight:
+    """Take a weight for computing in `dtype`.
+
+    On a CPU a bfloat16 weight stays narrow in memory where the compiled kernels widen it as they
+    multiply, which changes no product. An embedding is not packed for oneDNN, whose layout
+    hides its rows.
+    """
+    if weight.device.type == "cpu" and dtype == torch.float32:
+        native = library()
+        if native is not None:
+            return PackedWeight(native, weight if _is_narrow(weight) else weight.float())
+        if torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+            return _OneDnnWeight(weight.float(), is_packed=not is_embedding)
+    return _PlainWeight(weight.to(dtype))
+
+
+def _is_narrow(weight: Tensor) -> bool:
+    return weight.dtype == torch.bfloat16
+
+
+class _PlainWeight:
+    def __init__(self, weight: Tensor) -> None:
+        self._weight = weight
+
+    def multiply(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        return linear(x, self._weight, bias)
+
+    def rows(self, numbers: Tensor) -> Tensor:
+        return embedding(numbers, self._weight)
+
+
+class _OneDnnWeight(_PlainWeight):
+    """Without a compiler: oneDNN's own products, in the layout they want."""
+
+    def __init__(self, weight: Tensor, *, is_packed: bool) -> None:
+        super().__init__(weight)
+        if is_packed:
+            self._weight = torch.ops.mkldnn._reorder_linear_weight(weight, _PACKING_ROWS)
+
+    def multiply(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
+        scalars: list[Any] = []
+        y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._weight, bias, "none", scalars, "")
+        return y
+
+
+class Linear:
+    def __init__(self, weight: Weight, bias: Tensor | None = None) -> None:
+        self._weight = weight
         self._bias = bias
-        self._is_packed = _packs(weight)
-        self._weight = _pack(weight) if self._is_packed else weight
 
     def __call__(self, x: Tensor) -> Tensor:
         """`[rows, in_features]` to `[rows, out_features]`."""
-        if self._is_packed:
-            return _onednn_linear(x, self._weight, self._bias)
-        return linear(x, self._weight, self._bias)
-
-
-def output_logits(hidden: Tensor, weight: Tensor) -> Tensor:
-    """`[rows, vocabulary]` in float32, by a weight that is also the embedding, so never packed."""
-    if _packs(weight):
-        return _onednn_linear(hidden, weight, None)
-    return linear(hidden, weight).float()
-
-
-def _packs(weight: Tensor) -> bool:
-    return (
-        weight.device.type == "cpu"
-        and weight.dtype == torch.float32
-        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    )
-
-
-def _pack(weight: Tensor) -> Tensor:
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, _PACKING_ROWS)
-    return packed
-
-
-def _onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    scalars: list[Any] = []
-    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", scalars, "")
-    return y
+        return self._weight.multiply(x, self._bias)

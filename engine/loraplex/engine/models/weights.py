@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import reduce
 from pathlib import Path
 
 import torch
@@ -28,9 +29,13 @@ class ModelWeights:
         tensor: Tensor = self._files[name].get_tensor(name)  # type: ignore[no-untyped-call]
         return tensor
 
-    def join(self, names: list[str], dtype: torch.dtype, device: torch.device) -> Tensor:
-        """Tensors stacked along their first dimension, converted; no tensor is held twice."""
+    def join(self, names: list[str], dtype: torch.dtype | None, device: torch.device) -> Tensor:
+        """Tensors stacked along their first dimension, converted; no tensor is held twice.
+
+        With `dtype` None the result is as wide as the widest of them.
+        """
         parts = [self.read(name) for name in names]
+        dtype = dtype or reduce(torch.promote_types, [part.dtype for part in parts])
         rows = sum(part.shape[0] for part in parts)
         joined = torch.empty(rows, *parts[0].shape[1:], dtype=dtype, device=device)
         start = 0

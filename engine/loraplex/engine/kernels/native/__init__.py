@@ -1,0 +1,1 @@
+"""The ops in C++, compiled on the machine they run on; where no compiler is, `cpu` takes over."""

@@ -1,0 +1,92 @@
+"""The compiled kernels as functions of tensors, by ctypes: no build against torch's headers."""
+
+import ctypes
+from ctypes import POINTER, Structure, c_float, c_int, c_long, c_void_p
+from functools import cache
+from typing import Final
+
+from torch import Tensor
+
+from loraplex.engine.kernels.native.build import compiled
+
+MOST_HEAD_SIZE: Final = 256
+"""The widest head the attention kernel has room for."""
+
+COLUMNS: Final = 24
+"""Output columns of a panel of a packed weight."""
+
+
+class SgmvTables(Structure):
+    _fields_ = (
+        ("offsets", c_void_p),
+        ("offset_adapter", c_long),
+        ("offset_slice", c_long),
+        ("ranks", c_void_p),
+        ("rank_adapter", c_long),
+        ("rank_slice", c_long),
+        ("slices", c_long),
+        ("tile_rank", c_long),
+    )
+
+    @classmethod
+    def of(cls, offsets: Tensor, ranks: Tensor, tile_rank: int) -> "SgmvTables":
+        return cls(
+            offsets.data_ptr(),
+            offsets.stride(0),
+            offsets.stride(1),
+            ranks.data_ptr(),
+            ranks.stride(0),
+            ranks.stride(1),
+            offsets.shape[1],
+            tile_rank,
+        )
+
+
+class AttentionShape(Structure):
+    _fields_ = (
+        ("heads", c_long),
+        ("kv_heads", c_long),
+        ("head_size", c_long),
+        ("layer", c_long),
+        ("layers", c_long),
+        ("block_tokens", c_long),
+        ("window", c_long),
+        ("scale", c_float),
+    )
+
+
+class Library:
+    """Functions of `sgmv.cpp`, `attention.cpp` and `linear.cpp`; callers have checked shapes."""
+
+    def __init__(self, path: str) -> None:
+        # Global symbols come first, so the kernels share the thread pool that torch has loaded.
+        library = ctypes.CDLL(path)
+        self.linear = library.loraplex_linear
+        self.linear.argtypes = (
+            *(c_void_p, c_long, c_void_p, c_int, c_void_p, c_void_p),
+            *(c_long, c_long, c_long),
+        )
+        self.shrink = library.loraplex_shrink
+        self.shrink.argtypes = (
+            *(c_void_p, c_long, c_long, c_void_p, POINTER(SgmvTables), c_void_p, c_long),
+            *(c_void_p, c_long, c_long),
+        )
+        self.expand = library.loraplex_expand
+        self.expand.argtypes = (
+            *(c_void_p, c_long, c_void_p, c_long, c_long, c_void_p, POINTER(SgmvTables)),
+            *(c_void_p, c_long, c_long, c_void_p, c_long, POINTER(c_long)),
+        )
+        self.attention = library.loraplex_attention
+        self.attention.argtypes = (
+            *(c_void_p, c_void_p, c_void_p, c_long, c_void_p, c_void_p, c_long),
+            *(POINTER(AttentionShape), c_void_p),
+        )
+        for function in (self.linear, self.shrink, self.expand, self.attention):
+            function.restype = None
+
+
+@cache
+def library() -> Library | None:
+    """Compiled at the first call, in seconds; None where there is no compiler."""
+    path = compiled()
+    return None if path is None else Library(str(path))
