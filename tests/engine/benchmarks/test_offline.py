@@ -11,7 +11,8 @@ from typer.testing import CliRunner, Result
 from loraplex.engine.benchmarks.commands import bench
 from loraplex.engine.benchmarks.local_adapters import open_adapter
 from loraplex.engine.benchmarks.local_engine import engine_config, finish, local_engine, prompt
-from loraplex.engine.benchmarks.offline import OfflineBenchmark, Workload
+from loraplex.engine.benchmarks.offline import OfflineBenchmark
+from loraplex.engine.benchmarks.throughput import Workload
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.messages import GenerationRequest
 from tests.engine.benchmarks.conftest import TinyFolders

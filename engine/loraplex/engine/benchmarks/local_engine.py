@@ -1,7 +1,9 @@
 """An engine in this process, set up as `loraplex serve` sets up a worker's, and how to drive it."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -89,6 +91,27 @@ def step(core: EngineCore) -> list[RequestOutput]:
             assert output.failure is not None, "an error says what it is"
             raise output.failure.to_error()
     return outputs
+
+
+def keep_busy(
+    core: EngineCore, requests: Iterable[GenerationRequest], concurrency: int
+) -> tuple[float, int]:
+    """A closed loop: as one of `concurrency` requests ends, the next begins.
+
+    The seconds it took, and the output tokens it gave.
+    """
+    waiting = iter(requests)
+    tokens = 0
+    started = time.perf_counter()
+    for request in islice(waiting, concurrency):
+        core.add(request)
+    while core.has_work:
+        for output in step(core):
+            tokens += len(output.token_ids)
+            if output.finish_reason is not None:
+                for request in islice(waiting, 1):
+                    core.add(request)
+    return time.perf_counter() - started, tokens
 
 
 def finish(

@@ -1,45 +1,25 @@
 """Prefill and decode throughput of an engine alone: a whole batch at once, no server, no network.
 
-The workload and the formulas are those that vLLM's CPU engine is measured with, so that one line
-of each can be compared:
-
-    prefill_tokens_per_s = sequences · prompt_tokens / t(prompt_tokens, 1)
-    decode_tokens_per_s  = sequences · (output_tokens − 1) / (t(8, output_tokens) − t(8, 1))
-    step_ms              = (t(8, output_tokens) − t(8, 1)) / (output_tokens − 1)
-
-where t(p, o) is the time from the first request's arrival to the last one's end, with all
-sequences arriving together, p prompt tokens each, o output tokens each. Sequence i uses adapter
-i mod adapters_in_batch.
+All sequences arrive together; sequence i uses adapter i mod adapters_in_batch.
 """
 
 import resource
 import time
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Final
 
 import msgspec
 import torch
 
 from loraplex.engine.benchmarks.errors import InvalidWorkload
 from loraplex.engine.benchmarks.local_engine import finish, greedy_request, prompt
+from loraplex.engine.benchmarks.throughput import DECODE_PROMPT_TOKENS, Speed, Workload, speed
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.module_table import ModuleTable
 
-DECODE_PROMPT_TOKENS: Final = 8
 
-
-class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """`adapters_in_batch` 0 is the bare base."""
-
-    sequences: int
-    prompt_tokens: int
-    output_tokens: int
-    adapters_in_batch: int
-
-
-class OfflineResult(msgspec.Struct, frozen=True, kw_only=True):
+class OfflineResult(Speed, frozen=True, kw_only=True):
     """One repeat. `peak_rss_bytes` is the process's greatest resident size so far."""
 
     system: str = "loraplex"
@@ -53,9 +33,6 @@ class OfflineResult(msgspec.Struct, frozen=True, kw_only=True):
     max_step_tokens: int
     threads: int
     repeat: int
-    prefill_tokens_per_s: float
-    decode_tokens_per_s: float
-    step_ms: float
     peak_rss_bytes: int
 
 
@@ -90,31 +67,20 @@ class OfflineBenchmark:
 
     def _measure(self, repeat: int) -> OfflineResult:
         work = self._workload
-        steps = work.output_tokens - 1
-        prefill_seconds = self._seconds(work.prompt_tokens, 1)
-        decode_seconds = self._seconds(DECODE_PROMPT_TOKENS, work.output_tokens) - self._seconds(
-            DECODE_PROMPT_TOKENS, 1
+        measured = speed(
+            work,
+            prefill_seconds=self._seconds(work.prompt_tokens, 1),
+            long_seconds=self._seconds(DECODE_PROMPT_TOKENS, work.output_tokens),
+            short_seconds=self._seconds(DECODE_PROMPT_TOKENS, 1),
         )
-        if decode_seconds <= 0:
-            raise InvalidWorkload(
-                f"{steps} decode steps were lost in the noise; ask for more output tokens.",
-                field="output_tokens",
-                rule="enough to be measured",
-                value=work.output_tokens,
-            )
         return OfflineResult(
+            **msgspec.structs.asdict(measured),
+            **msgspec.structs.asdict(work),
             model=self._table.base_name,
-            adapters_in_batch=work.adapters_in_batch,
             max_rank=max((ref.spec.max_rank for ref in self._adapters), default=0),
-            sequences=work.sequences,
-            prompt_tokens=work.prompt_tokens,
-            output_tokens=work.output_tokens,
             max_step_tokens=self._max_step_tokens,
             threads=torch.get_num_threads(),
             repeat=repeat,
-            prefill_tokens_per_s=round(work.sequences * work.prompt_tokens / prefill_seconds, 1),
-            decode_tokens_per_s=round(work.sequences * steps / decode_seconds, 1),
-            step_ms=round(decode_seconds / steps * 1e3, 2),
             peak_rss_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
 

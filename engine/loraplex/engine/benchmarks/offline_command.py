@@ -53,7 +53,8 @@ def offline_command(
         adapters = [open_adapter(folder, table) for folder in adapter or ()]
 
         from loraplex.engine.benchmarks.local_engine import engine_config, local_engine
-        from loraplex.engine.benchmarks.offline import OfflineBenchmark, Workload, check
+        from loraplex.engine.benchmarks.offline import OfflineBenchmark, check
+        from loraplex.engine.benchmarks.throughput import Workload
 
         workload = Workload(
             sequences=sequences,
