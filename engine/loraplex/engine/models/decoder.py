@@ -2,8 +2,8 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import rms_norm, silu
 
+from loraplex.engine.kernels.fused import add_norm, gate, rotate_and_write_kv
 from loraplex.engine.kernels.ops import Kernels
 from loraplex.engine.lora.modules import DOWN, GATE_UP, OUTPUT, QKV, LinearGroup
 from loraplex.engine.lora.segments import add_lora
@@ -11,7 +11,7 @@ from loraplex.engine.models.batch import Batch
 from loraplex.engine.models.decoder_config import DecoderConfig
 from loraplex.engine.models.layer import Layer, LayerLoader
 from loraplex.engine.models.linear import Linear
-from loraplex.engine.models.rope import RotaryEmbedding, rotate
+from loraplex.engine.models.rope import RotaryEmbedding
 from loraplex.engine.models.weights import ModelWeights
 
 
@@ -31,6 +31,7 @@ class Decoder:
         self._config = config
         self._kernels = kernels
         self._block_tokens = block_tokens
+        self._epsilon = config.rms_epsilon
         self._rope = RotaryEmbedding(config.rope, device)
         shape = config.shape
         self._widths = {
@@ -51,13 +52,15 @@ class Decoder:
         """Write the batch's keys and values to `pages`; logits `[sampled, vocabulary]`, float32."""
         hidden = self._embeddings.rows(batch.token_ids)
         rotation = self._rope.cos_sin(batch.positions, batch.prompt_tokens, hidden.dtype)
+        delta = None
         for layer in self._layers:
-            normed = self._normed(hidden, layer.input_norm)
-            hidden = hidden + self._attention(layer, normed, rotation, batch, pages)
-            normed = self._normed(hidden, layer.mlp_norm)
-            hidden = hidden + self._mlp(layer, normed, batch, pages)
+            normed = add_norm(hidden, delta, layer.input_norm, self._epsilon)
+            delta = self._attention(layer, normed, rotation, batch, pages)
+            normed = add_norm(hidden, delta, layer.mlp_norm, self._epsilon)
+            delta = self._mlp(layer, normed, batch, pages)
         sampled = hidden[batch.sample_rows]
-        return self._output.multiply(self._normed(sampled, self._norm)).float()
+        last = None if delta is None else delta[batch.sample_rows]
+        return self._output.multiply(add_norm(sampled, last, self._norm, self._epsilon)).float()
 
     def _attention(
         self,
@@ -70,17 +73,21 @@ class Decoder:
         shape = self._config.shape
         heads, kv_heads, head_size = shape.attention_heads, shape.kv_heads, shape.head_size
         qkv = self._linear(layer.qkv, x, layer, QKV, batch, pages)
-        qkv = qkv.view(-1, heads + 2 * kv_heads, head_size)
-        qk = qkv[:, : heads + kv_heads]
-        if layer.qk_norm is not None:
-            qk = self._normed(qk, None) * layer.qk_norm
-        qk = rotate(qk, *rotation)
-        kv = torch.stack((qk[:, heads:], qkv[:, heads + kv_heads :]), dim=1)
-        self._kernels.write_kv(
-            kv, pages, batch.slots, layer.number, shape.layers, self._block_tokens
+        query = rotate_and_write_kv(
+            qkv,
+            *rotation,
+            layer.qk_norm,
+            self._epsilon,
+            pages,
+            batch.slots,
+            heads,
+            kv_heads,
+            layer.number,
+            shape.layers,
+            self._block_tokens,
         )
         attended = self._kernels.paged_attention(
-            qk[:, :heads].contiguous(),
+            query,
             pages,
             batch.block_tables,
             batch.query_starts,
@@ -95,8 +102,8 @@ class Decoder:
         return self._linear(layer.output, attended.flatten(1), layer, OUTPUT, batch, pages)
 
     def _mlp(self, layer: Layer, x: Tensor, batch: Batch, pages: Tensor) -> Tensor:
-        gate, up = self._linear(layer.gate_up, x, layer, GATE_UP, batch, pages).chunk(2, dim=-1)
-        return self._linear(layer.down, silu(gate) * up, layer, DOWN, batch, pages)
+        gate_up = self._linear(layer.gate_up, x, layer, GATE_UP, batch, pages)
+        return self._linear(layer.down, gate(gate_up), layer, DOWN, batch, pages)
 
     def _linear(
         self,
@@ -112,6 +119,3 @@ class Decoder:
             widths = self._widths[group]
             add_lora(batch.lora, self._kernels, x, y, pages, layer.number, group, widths)
         return y
-
-    def _normed(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        return rms_norm(x, x.shape[-1:], weight, self._config.rms_epsilon)

@@ -134,17 +134,6 @@ class RotaryEmbedding:
         return 1.0 / theta[:, None] ** _exponents(size, tokens.device)
 
 
-def rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotate `[rows, heads, head_size]`, the first half of a head against the second."""
-    half = heads.shape[-1] // 2
-    first, second = heads[..., :half], heads[..., half:]
-    cos, sin = cos[:, None], sin[:, None]
-    rotated = torch.empty_like(heads, memory_format=torch.contiguous_format)
-    torch.mul(first, cos, out=rotated[..., :half]).addcmul_(second, sin, value=-1)
-    torch.mul(second, cos, out=rotated[..., half:]).addcmul_(first, sin)
-    return rotated
-
-
 def _exponents(head_size: int, device: torch.device | None = None) -> Tensor:
     return torch.arange(0, head_size, 2, dtype=torch.float32, device=device) / head_size
 

@@ -55,8 +55,18 @@ class AttentionShape(Structure):
     )
 
 
+class Rotation(Structure):
+    _fields_ = (
+        ("heads", c_long),
+        ("kv_heads", c_long),
+        ("head_size", c_long),
+        ("page_row", c_long),
+        ("epsilon", c_float),
+    )
+
+
 class Library:
-    """Functions of `sgmv.cpp`, `attention.cpp` and `linear.cpp`; callers have checked shapes."""
+    """The C++ functions; callers have checked shapes, dtypes and strides."""
 
     def __init__(self, path: str) -> None:
         # Global symbols come first, so the kernels share the thread pool that torch has loaded.
@@ -81,7 +91,19 @@ class Library:
             *(c_void_p, c_void_p, c_void_p, c_long, c_void_p, c_void_p, c_long),
             *(POINTER(AttentionShape), c_void_p),
         )
-        for function in (self.linear, self.shrink, self.expand, self.attention):
+        self.add_norm = library.loraplex_add_norm
+        self.add_norm.argtypes = (c_void_p, c_void_p, c_void_p, c_float, c_void_p, c_long, c_long)
+        self.rotate_and_write = library.loraplex_rotate_and_write
+        self.rotate_and_write.argtypes = (
+            *(c_void_p, c_void_p, c_void_p, c_void_p, POINTER(Rotation)),
+            *(c_void_p, c_void_p, c_void_p, c_long),
+        )
+        self.gate = library.loraplex_gate
+        self.gate.argtypes = (c_void_p, c_void_p, c_long, c_long)
+        for function in (
+            *(self.linear, self.shrink, self.expand, self.attention),
+            *(self.add_norm, self.rotate_and_write, self.gate),
+        ):
             function.restype = None
 
 

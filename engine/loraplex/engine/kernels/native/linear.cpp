@@ -10,38 +10,60 @@
 
 namespace {
 
-constexpr long VECTORS = 3, COLUMNS = VECTORS * LANES, TILE_ROWS = 4;
+constexpr long COLUMNS = 3 * LANES, TILE_ROWS = 4;
 constexpr long BLOCK_FEATURES = 192, BLOCK_ROWS = 96, FEW_ROWS = 32;
 constexpr long UNROLLED = 4, CACHE_LINE = 64;
+
+// One row's sums. Separate variables, since the compiler keeps an array of them in memory.
+struct Sums {
+    f8 first, second, third;
+
+    void begin(const float* from) {
+        first = load(from), second = load(from + LANES), third = load(from + 2 * LANES);
+    }
+    void add(float activation, f8 a, f8 b, f8 c) {
+        f8 factor = broadcast(activation);
+        add_product(first, factor, a), add_product(second, factor, b),
+            add_product(third, factor, c);
+    }
+    void end(float* to) const {
+        store(to, first), store(to + LANES, second), store(to + 2 * LANES, third);
+    }
+};
 
 template <int ROWS>
 inline void multiply(const float* x, long x_stride, const float* panel, float* y, long y_stride,
                      long features, const float* start, const char* next, long next_bytes) {
-    f8 sums[ROWS][VECTORS];
-    for (int row = 0; row < ROWS; row++)
-        for (int v = 0; v < VECTORS; v++)
-            sums[row][v] = load((start ? start : y + row * y_stride) + v * LANES);
-    const float* rows[ROWS];
-    for (int row = 0; row < ROWS; row++) rows[row] = x + row * x_stride;
-    for (long k = 0; k < features;) {
-        long end = least(k + UNROLLED, features);
-#pragma GCC unroll 4
-        for (; k < end; k++) {
-            f8 weights[VECTORS];
-            for (int v = 0; v < VECTORS; v++) weights[v] = load(panel + k * COLUMNS + v * LANES);
-            for (int row = 0; row < ROWS; row++) {
-                f8 activation = broadcast(rows[row][k]);
-                for (int v = 0; v < VECTORS; v++)
-                    add_product(sums[row][v], activation, weights[v]);
-            }
-        }
-        if (next_bytes > 0) {
-            __builtin_prefetch(next, 0, 2);
-            next += CACHE_LINE, next_bytes -= CACHE_LINE;
-        }
+    const float *x1 = x + x_stride, *x2 = x1 + x_stride, *x3 = x2 + x_stride;
+    float *y1 = y + y_stride, *y2 = y1 + y_stride, *y3 = y2 + y_stride;
+    Sums s0, s1, s2, s3;
+    s0.begin(start ? start : y);
+    if constexpr (ROWS > 1) s1.begin(start ? start : y1);
+    if constexpr (ROWS > 2) s2.begin(start ? start : y2);
+    if constexpr (ROWS > 3) s3.begin(start ? start : y3);
+    long k = 0;
+    auto step = [&](long at) __attribute__((always_inline)) {
+        const float* weights = panel + at * COLUMNS;
+        f8 a = load(weights), b = load(weights + LANES), c = load(weights + 2 * LANES);
+        s0.add(x[at], a, b, c);
+        if constexpr (ROWS > 1) s1.add(x1[at], a, b, c);
+        if constexpr (ROWS > 2) s2.add(x2[at], a, b, c);
+        if constexpr (ROWS > 3) s3.add(x3[at], a, b, c);
+    };
+    // A cache line of what comes next for each few features, spread evenly over the loop.
+    for (; k + UNROLLED <= features && next_bytes > 0; k += UNROLLED) {
+        __builtin_prefetch(next, 0, 2);
+        next += CACHE_LINE, next_bytes -= CACHE_LINE;
+        step(k), step(k + 1), step(k + 2), step(k + 3);
     }
-    for (int row = 0; row < ROWS; row++)
-        for (int v = 0; v < VECTORS; v++) store(y + row * y_stride + v * LANES, sums[row][v]);
+    for (; k + UNROLLED <= features; k += UNROLLED) {
+        step(k), step(k + 1), step(k + 2), step(k + 3);
+    }
+    for (; k < features; k++) step(k);
+    s0.end(y);
+    if constexpr (ROWS > 1) s1.end(y1);
+    if constexpr (ROWS > 2) s2.end(y2);
+    if constexpr (ROWS > 3) s3.end(y3);
 }
 
 struct Block {
