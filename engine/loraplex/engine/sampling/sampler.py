@@ -30,13 +30,20 @@ def sample(logits: Tensor, states: Sequence[SamplingState]) -> list[SampledToken
     outcomes: list[SampledToken | DomainError] = []
     for row, state in enumerate(states):
         if not is_finite[row]:
-            outcomes.append(EngineFailure("The model's logits for this request are not numbers."))
+            outcomes.append(best_outcome(greedy_ids[row], is_finite=False))
             continue
         try:
             outcomes.append(_sample_one(logits[row], greedy_ids[row], state))
         except (RuntimeError, IndexError, ValueError) as error:
             outcomes.append(EngineFailure(f"Sampling failed: {type(error).__name__}."))
     return outcomes
+
+
+def best_outcome(token_id: int, *, is_finite: bool) -> SampledToken | DomainError:
+    """Of a sequence that takes the best token, by whether its logit is a number."""
+    if not is_finite:
+        return EngineFailure("The model's logits for this request are not numbers.")
+    return SampledToken(token_id, None)
 
 
 def _sample_one(logits: Tensor, greedy_id: int, state: SamplingState) -> SampledToken:
