@@ -16,8 +16,8 @@ from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.messages import FinishReason
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
+from loraplex.engine.scheduler.adapter_line import PATIENCE_STEPS
 from loraplex.engine.scheduler.errors import DuplicateRequest, InvalidRequest
-from loraplex.engine.scheduler.scheduler import PATIENCE_STEPS
 from tests.engine.driving import Answer, finish, greedy, request, run, step
 from tests.engine.gated import GatedSource
 from tests.engine.tiny import VOCABULARY, describe, make_adapter, make_engine, make_model
@@ -83,12 +83,18 @@ def adapter_pages(make: Any, ref: AdapterRef) -> int:
     return pages
 
 
+def nobody_holds_pages(engine: EngineCore) -> bool:
+    """Whether all pages are free, or blocks that leave when they are needed."""
+    load = engine.load()
+    return load.free_pages + load.cached_pages == engine.limits().pool_pages
+
+
 def test_a_request_gets_its_tokens_one_by_one_and_ends_once(make: Any) -> None:
     engine = make()
     answer = run(engine, request("r", PROMPT[:5], greedy(7)))["r"]
     assert len(answer.token_ids) == 7
     assert answer.finish_reason is FinishReason.LENGTH
-    assert engine.load().free_pages == engine.limits().pool_pages
+    assert nobody_holds_pages(engine)
     assert (engine.load().prompt_tokens, engine.load().output_tokens) == (5, 7)
     assert not engine.has_work
 
@@ -259,8 +265,10 @@ def test_a_failed_load_fails_its_own_requests_and_frees_everything(
     for name in ("one", "other"):
         engine.add(request(name, PROMPT[:3], greedy(2), refs[0]))
     engine.add(request("base", PROMPT[:3], greedy(2)))
+    answers: dict[str, Answer] = {}
+    step(engine, answers)
     source.fail(error)
-    answers = finish(engine)
+    finish(engine, answers)
     assert len(answers["base"].token_ids) == 2
     for name in ("one", "other"):
         last = answers[name].last
@@ -268,8 +276,9 @@ def test_a_failed_load_fails_its_own_requests_and_frees_everything(
         assert last.finish_reason is FinishReason.ERROR
         assert last.failure is not None
         assert last.failure.code == "adapter_unavailable"
-    assert engine.load().free_pages == engine.limits().pool_pages
+    assert nobody_holds_pages(engine)
     engine.add(request("again", PROMPT[:3], greedy(2), refs[0]))
+    assert engine.step() == []
     source.let_through()
     assert len(finish(engine)["again"].token_ids) == 2
 
@@ -284,7 +293,7 @@ def test_a_file_that_is_not_the_adapter_fails_the_load(
     assert last is not None
     assert last.failure is not None
     assert "bytes instead of" in last.failure.message
-    assert engine.load().free_pages == engine.limits().pool_pages
+    assert nobody_holds_pages(engine)
 
 
 def test_tenants_do_not_share_a_resident_copy(make: Any, refs: list[AdapterRef]) -> None:
@@ -379,7 +388,7 @@ def test_a_failed_step_ends_its_requests_and_the_engine_lives_on(
     engine = make()
     wanted = run(engine, request("r", PROMPT[:3], greedy(4), refs[0]))["r"].token_ids
     with monkeypatch.context() as patch:
-        patch.setattr(engine._executor.model, "forward", lambda *_: torch.zeros(1)[5])
+        patch.setattr(engine._steps._executor.model, "forward", lambda *_: torch.zeros(1)[5])
         last = run(engine, request("r", PROMPT[:3], greedy(4), refs[0]))["r"].last
     assert last is not None
     assert last.failure is not None
@@ -391,7 +400,7 @@ def test_a_failed_step_ends_its_requests_and_the_engine_lives_on(
 def test_numbers_that_overflow_in_one_request_reach_no_other(make: Any) -> None:
     engine = make(pages=8)
     wanted = run(engine, request("r", PROMPT[:9], greedy(4)))["r"].token_ids
-    engine.add(request("bad", PROMPT[:9], greedy(9)))
+    engine.add(request("bad", PROMPT[1:10], greedy(9)))
     assert engine.step() == [], "nine tokens are two chunks"
     pages = engine._requests["bad"].pages
     engine._pool.data[pages] = float("nan")
@@ -399,6 +408,8 @@ def test_numbers_that_overflow_in_one_request_reach_no_other(make: Any) -> None:
     assert last is not None
     assert last.finish_reason is FinishReason.ERROR
     assert run(engine, request("r", PROMPT[:9], greedy(4)))["r"].token_ids == wanted
+    again = run(engine, request("good", PROMPT[1:10], greedy(4)))["good"]
+    assert again.finish_reason is FinishReason.LENGTH, "its blocks are not found again"
 
 
 def test_waiting_ends_with_work_or_a_call_from_another_thread(make: Any) -> None:

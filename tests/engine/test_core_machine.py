@@ -1,4 +1,4 @@
-"""The whole core under arrivals, cancels, preemptions and adapter churn: nothing lost or stuck."""
+"""The whole core on a fake device, under everything at once: nothing lost, stuck, or wrong."""
 
 import tempfile
 from dataclasses import dataclass
@@ -6,71 +6,54 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.errors import AdapterTooLarge, AdapterUnavailable, PromptTooLong
-from loraplex.engine.protocol.messages import FinishReason
-from loraplex.engine.protocol.module_table import ModuleTable
-from loraplex.engine.protocol.sampling import SamplingParams
-from tests.engine.driving import Answer, request, run
-from tests.engine.tiny import VOCABULARY, describe, make_adapter, make_engine, make_model
+from loraplex.engine.protocol.errors import (
+    AdapterTooLarge,
+    AdapterUnavailable,
+    EngineFailure,
+    PromptTooLong,
+)
+from loraplex.engine.protocol.identity import TenantNamespace
+from loraplex.engine.protocol.messages import FinishReason, GenerationRequest, Priority
+from loraplex.engine.request import Request
+from loraplex.engine.scheduler.plan import StepPlan
+from tests.engine.driving import Answer, greedy
+from tests.engine.fake_device import (
+    VOCABULARY,
+    FakeAdapter,
+    expected_tokens,
+    make_fake_adapter,
+    make_fake_engine,
+)
 
-# PEFT asks Transformers by a name that Transformers has renamed.
-pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
-
-PAGE_BYTES = 4 * 2 * 2 * 8 * 4
-MARGIN = 1e-3
-"""Steps whose two best logits lie nearer may differ from batch to batch."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """A request and the tokens it gets when it runs alone."""
-
-    prompt: tuple[int, ...]
-    ref: AdapterRef | None
-    token_ids: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class World:
-    base: Path
-    table: ModuleTable
-    cases: tuple[Case, ...]
-    too_large: AdapterRef
+PAGES = 18
+TENANTS = ("one", "two", "three")
+STREAMS = [[(17 * place + 5 * stream) % VOCABULARY for place in range(40)] for stream in range(2)]
+"""Prompts are beginnings of these, so that many share blocks."""
+STEPS_LIMIT = 3000
+"""Far more than all requests of a run need one after the other."""
 
 
 @cache
-def world() -> World:
-    """A tiny model, adapters of three sizes, and clear-cut prompts of all lengths."""
+def adapters() -> dict[str, list[FakeAdapter]]:
+    """Each tenant's own, from one page to five; two tenants have one in common."""
     folder = Path(tempfile.mkdtemp())
-    base = make_model(folder / "base", "llama", num_hidden_layers=1)
-    table = describe(base)
-    shapes = [(2, ["q_proj"]), (4, ["q_proj", "v_proj"]), (8, ["o_proj"]), (3, ["down_proj"])]
-    refs = [
-        make_adapter(folder / f"{rank}", base, table, rank, r=rank, target_modules=linears)
-        for rank, linears in shapes
-    ]
-    too_large = make_adapter(folder / "large", base, table, r=64, target_modules=["up_proj"])
-    engine = make_engine(base, table)
-    cases = []
-    generator = torch.manual_seed(11)
-    for length in (1, 2, 4, 5, 8, 13, 20, 31):
-        for ref in (None, *refs):
-            prompt = torch.randint(3, VOCABULARY, (length,), generator=generator).tolist()
-            sampling = SamplingParams(max_tokens=9, temperature=0.0, logprobs=2)
-            answer = run(engine, request("r", prompt, sampling, ref))["r"]
-            margins = [one.top[0][1] - one.top[1][1] for one in answer.logprobs]
-            if min(margins) > MARGIN:
-                cases.append(Case(tuple(prompt), ref, tuple(answer.token_ids)))
-    engine.close()
-    assert len(cases) > 20
-    return World(base, table, tuple(cases), too_large)
+    return {
+        tenant: [
+            make_fake_adapter(folder, seed, rank, tenant)
+            for seed, rank in ((number, 1), (number, 2), (7, 4), (number, 5))
+        ]
+        for number, tenant in enumerate(TENANTS)
+    }
+
+
+@cache
+def too_large() -> FakeAdapter:
+    return make_fake_adapter(Path(tempfile.mkdtemp()), 9, PAGES, "one")
 
 
 class Source:
@@ -84,47 +67,128 @@ class Source:
         return Path(ref.url)
 
 
+@dataclass(frozen=True)
+class Wanted:
+    request: GenerationRequest
+    token_ids: list[int]
+
+
 class CoreMachine(RuleBasedStateMachine):
     """A pool of 18 pages, in which few requests fit side by side.
 
     The loader has no threads: the machine says when a load ends, so that every run repeats.
     """
 
-    @initialize()
-    def start(self) -> None:
-        self.source, here = Source(), world()
-        self.engine: EngineCore = make_engine(
-            here.base,
-            here.table,
-            pool_bytes=18 * PAGE_BYTES,
-            max_running_requests=5,
+    steps_ahead = 0
+
+    @initialize(running=st.integers(1, 6), budget=st.integers(1, 12))
+    def start(self, running: int, budget: int) -> None:
+        self.source = Source()
+        self.engine, self.device = make_fake_engine(
+            PAGES,
             adapters=self.source,
-            loader_threads=0,
+            max_running_requests=running,
+            max_step_tokens=budget,
+            steps_ahead=self.steps_ahead,
         )
         self.ended_loads = 0
-        self.wanted: dict[str, Case] = {}
+        self.wanted: dict[str, Wanted] = {}
         self.answers: dict[str, Answer] = {}
         self.cancelled: set[str] = set()
+        self.broken: set[str] = set()
+        self.preempted: set[tuple[str, str, Priority]] = set()
+        self.watch_preemptions()
+
+    def watch_preemptions(self) -> None:
+        """Record who lost its pages to whom."""
+        scheduler = self.engine._scheduler
+        grow, preempt = scheduler._grow, scheduler._preempt
+        growing: list[Request] = []
+
+        def watched_grow(request: Request, tokens: int, plan: StepPlan) -> bool:
+            growing.append(request)
+            return grow(request, tokens, plan)
+
+        def watched_preempt(request: Request, plan: StepPlan) -> None:
+            winner, victim = growing[-1], request
+            if victim.priority == winner.priority:
+                pair = (winner.request_id, victim.request_id, victim.priority)
+                assert (pair[1], pair[0], pair[2]) not in self.preempted, "equals in turn"
+                self.preempted.add(pair)
+            assert victim.priority >= winner.priority
+            preempt(victim, plan)
+
+        scheduler._grow = watched_grow  # type: ignore[method-assign]
+        scheduler._preempt = watched_preempt  # type: ignore[method-assign]
 
     @property
     def live(self) -> list[str]:
         ended = {name for name, answer in self.answers.items() if answer.finish_reason}
         return [name for name in self.wanted if name not in ended]
 
-    @rule(number=st.integers(0, 1000), tokens=st.integers(1, 9))
-    def arrive(self, number: int, tokens: int) -> None:
-        case = world().cases[number % len(world().cases)]
-        name = f"r{len(self.wanted)}"
-        sampling = SamplingParams(max_tokens=tokens, temperature=0.0)
-        self.engine.add(request(name, case.prompt, sampling, case.ref))
-        self.wanted[name] = Case(case.prompt, case.ref, case.token_ids[:tokens])
+    @rule(
+        tenant=st.sampled_from(TENANTS),
+        adapter=st.none() | st.integers(0, 3),
+        stream=st.sampled_from(STREAMS),
+        length=st.integers(1, 30),
+        own=st.lists(st.integers(0, VOCABULARY - 1), max_size=3),
+        max_tokens=st.integers(1, 12),
+        priority=st.sampled_from(Priority),
+        weight=st.sampled_from([0.5, 1.0, 4.0]),
+        public_tokens=st.sampled_from([0, 0, 9]),
+        use_prefix_cache=st.sampled_from([True, True, True, False]),
+    )
+    def arrive(
+        self,
+        tenant: str,
+        adapter: int | None,
+        stream: list[int],
+        length: int,
+        own: list[int],
+        max_tokens: int,
+        priority: Priority,
+        weight: float,
+        public_tokens: int,
+        use_prefix_cache: bool,
+    ) -> None:
+        prompt = stream[:length] + own
+        chosen = None if adapter is None else adapters()[tenant][adapter]
+        request = GenerationRequest(
+            request_id=f"r{len(self.wanted)}",
+            namespace=TenantNamespace(tenant),
+            prompt_token_ids=prompt,
+            sampling=greedy(max_tokens),
+            adapter=None if chosen is None else chosen.ref,
+            priority=priority,
+            fair_weight=weight,
+            public_prefix_tokens=public_tokens,
+            use_prefix_cache=use_prefix_cache,
+        )
+        self.engine.add(request)
+        fingerprint = 0 if chosen is None else chosen.fingerprint
+        tokens = expected_tokens(prompt, fingerprint, max_tokens)
+        self.wanted[request.request_id] = Wanted(request, tokens)
 
     @rule()
     def refuse_what_never_fits(self) -> None:
+        never = GenerationRequest(
+            request_id="x",
+            namespace=TenantNamespace("one"),
+            prompt_token_ids=[5] * (4 * PAGES),
+            sampling=greedy(2),
+        )
         with pytest.raises(PromptTooLong):
-            self.engine.add(request("x", [5] * 70, SamplingParams(max_tokens=9)))
+            self.engine.add(never)
         with pytest.raises(AdapterTooLarge):
-            self.engine.add(request("x", [5], SamplingParams(max_tokens=1), world().too_large))
+            self.engine.add(
+                GenerationRequest(
+                    request_id="x",
+                    namespace=TenantNamespace("one"),
+                    prompt_token_ids=[5],
+                    sampling=greedy(1),
+                    adapter=too_large().ref,
+                )
+            )
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
@@ -132,6 +196,23 @@ class CoreMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(self.live))
         self.engine.cancel(name)
         self.cancelled.add(name)
+
+    @precondition(lambda self: self.live)
+    @rule(data=st.data())
+    def spoil_a_request(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.live))
+        self.device.bad_requests[name] = EngineFailure("Its logits are not numbers.")
+        self.broken.add(name)
+
+    @rule(before_it_begins=st.booleans())
+    def break_a_step(self, before_it_begins: bool) -> None:
+        if before_it_begins:
+            self.device.submit_error = ZeroDivisionError("while it was assembled")
+        else:
+            self.device.step_error = ZeroDivisionError("while it ran")
+        self.broken |= set(self.live)
+        self.step()
+        self.device.submit_error = self.device.step_error = None
 
     @property
     def unfinished_loads(self) -> int:
@@ -158,38 +239,53 @@ class CoreMachine(RuleBasedStateMachine):
     @invariant()
     def tokens_are_those_of_the_request_alone(self) -> None:
         for name, answer in getattr(self, "answers", {}).items():
-            wanted = list(self.wanted[name].token_ids)
+            wanted = self.wanted[name].token_ids
             assert answer.token_ids == wanted[: len(answer.token_ids)]
 
     def teardown(self) -> None:
         if not hasattr(self, "engine"):
             return
+        steps = 0
         while self.engine.has_work:
             if not self.engine.wait_for_work(0):
                 assert self.unfinished_loads, "a request is stuck"
                 self.end_a_load(fails=False)
             self.step()
-        for name, case in self.wanted.items():
-            answer = self.answers[name]
-            assert answer.finish_reason is not None, "every request ends"
-            if answer.finish_reason is FinishReason.LENGTH:
-                assert answer.token_ids == list(case.token_ids)
-            elif answer.finish_reason is FinishReason.CANCELLED:
-                assert name in self.cancelled
-            else:
-                assert case.ref is not None, "only a failed load may fail a request"
+            steps += 1
+            assert steps < STEPS_LIMIT, "a request never ends"
+        self.every_request_has_ended_once_and_rightly()
         while self.unfinished_loads:
             self.end_a_load(fails=False)
         self.step()
-        self.engine.check_integrity()
         load = self.engine.load()
-        assert load.kv_pages == 0
-        assert load.free_pages + load.adapter_pages == 18
+        assert (load.kv_pages, load.running_requests, load.waiting_requests) == (0, 0, 0)
+        assert load.free_pages + load.adapter_pages + load.cached_pages == PAGES
+        assert load.stalls == 0
         self.engine.close()
 
+    def every_request_has_ended_once_and_rightly(self) -> None:
+        for name, wanted in self.wanted.items():
+            answer = self.answers[name]
+            assert answer.finish_reason is not None, "every request ends"
+            if answer.finish_reason is FinishReason.LENGTH:
+                assert answer.token_ids == wanted.token_ids
+            elif answer.finish_reason is FinishReason.CANCELLED:
+                assert name in self.cancelled
+            else:
+                assert wanted.request.adapter is not None or name in self.broken
 
-TestCore = CoreMachine.TestCase
-TestCore.settings = settings(
-    stateful_step_count=40,
+
+class RunningAheadMachine(CoreMachine):
+    """The device is asynchronous: a step is submitted before the one before it has been read."""
+
+    steps_ahead = 1
+
+
+SETTINGS = settings(
+    stateful_step_count=50,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+TestCore = CoreMachine.TestCase
+TestCore.settings = SETTINGS
+TestCoreRunningAhead = RunningAheadMachine.TestCase
+TestCoreRunningAhead.settings = SETTINGS

@@ -2,31 +2,35 @@
 
 import logging
 import threading
+from collections.abc import Iterable
 
 from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.execution.device import Device, open_device
 from loraplex.engine.lora.loader import AdapterLoader
 from loraplex.engine.lora.modules import ModuleNumbers
+from loraplex.engine.memory.eviction import PageBudget
+from loraplex.engine.memory.prefix_cache import PrefixCache
 from loraplex.engine.memory.residency import AdapterResidency
+from loraplex.engine.memory.value import ValueScale
+from loraplex.engine.outputs import accept, cancelled, failed
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.protocol.messages import (
-    FinishReason,
     GenerationRequest,
-    RequestFailure,
     RequestOutput,
     WorkerLimits,
     WorkerLoad,
 )
 from loraplex.engine.protocol.module_table import ModuleTable
-from loraplex.engine.request import Request, new_request
-from loraplex.engine.sampling.sampler import SampledToken
-from loraplex.engine.scheduler.admission import check_fits, check_tokens
-from loraplex.engine.scheduler.assembly import AssembledStep
+from loraplex.engine.request import Request, RequestState, new_request
+from loraplex.engine.scheduler.admission import check_fits, check_request
 from loraplex.engine.scheduler.errors import DuplicateRequest
 from loraplex.engine.scheduler.loads import AdapterLoads, Layouts
 from loraplex.engine.scheduler.plan import StepPlan
+from loraplex.engine.scheduler.prefixes import PrefixSharing
+from loraplex.engine.scheduler.room import Room
 from loraplex.engine.scheduler.scheduler import Scheduler
+from loraplex.engine.steps import FinishedStep, Steps
 
 log = logging.getLogger(__name__)
 
@@ -47,27 +51,40 @@ class EngineCore:
     ) -> None:
         device = device or open_device(config, table)
         self._table = table
-        self._executor = device.executor
-        self._geometry = device.geometry
-        self._pool = device.pool
+        self._geometry = geometry = device.geometry
+        self._pool = pool = device.pool
+        self._steps = Steps(device.executor, device.steps_ahead)
         self._has_news = threading.Event()
-        self._residency = AdapterResidency(self._pool)
-        self._loader = AdapterLoader(adapters, self._pool.data, self._has_news.set)
+        scale = ValueScale()
+        self._residency = AdapterResidency(pool, scale)
+        self._cache = PrefixCache(pool, config.block_tokens, scale)
+        self._budget = PageBudget(pool, self._cache, self._residency)
+        self._prefixes = PrefixSharing(
+            self._cache,
+            table.base_digest,
+            config.block_tokens,
+            is_enabled=device.shares_prefixes,
+        )
+        self._loader = AdapterLoader(adapters, pool.data, self._has_news.set)
         numbers = ModuleNumbers(table)
-        self._layouts = Layouts(numbers, self._geometry.page_elements, device.tile_rank)
+        self._layouts = Layouts(numbers, geometry.page_elements, device.tile_rank)
+        room = Room(pool, self._cache, self._residency, self._budget)
         self._scheduler = Scheduler(
-            self._geometry,
+            geometry,
+            pool,
             self._residency,
-            AdapterLoads(self._residency, self._loader, self._layouts, numbers.count),
+            room,
+            self._prefixes,
+            AdapterLoads(room, self._residency, self._loader, self._layouts, numbers.count),
             max_step_tokens=config.max_step_tokens,
             max_running_requests=config.max_running_requests,
         )
         self._limits = WorkerLimits(
             max_model_tokens=_least(table.max_model_tokens, config.max_model_tokens),
-            pool_tokens=self._geometry.pool_tokens,
+            pool_tokens=geometry.pool_tokens,
             block_tokens=config.block_tokens,
-            page_bytes=self._geometry.page_elements * self._pool.data.itemsize,
-            pool_pages=self._geometry.pages,
+            page_bytes=geometry.page_elements * pool.data.itemsize,
+            pool_pages=geometry.pages,
             max_running_requests=config.max_running_requests,
         )
         self._requests: dict[str, Request] = {}
@@ -84,11 +101,16 @@ class EngineCore:
         """
         if request.request_id in self._requests:
             raise DuplicateRequest(f"The request {request.request_id} is already running.")
-        check_tokens(request, self._table.vocabulary_size)
+        check_request(request, self._table.vocabulary_size)
         layout = None if request.adapter is None else self._layouts.of(request.adapter.spec)
         check_fits(request, layout, self._geometry, self._limits.max_model_tokens)
         own = new_request(
-            request, self._arrivals, self._geometry.block_tokens, self._table.vocabulary_size
+            request,
+            self._arrivals,
+            self._scheduler.accounts.arrive(request.namespace, request.fair_weight),
+            self._geometry.block_tokens,
+            self._table.vocabulary_size,
+            self._prefixes.chain(request),
         )
         self._arrivals += 1
         self._requests[request.request_id] = own
@@ -96,21 +118,33 @@ class EngineCore:
         self._has_news.set()
 
     def cancel(self, request_id: str) -> None:
-        """End a request; its pages are free at once, its last output comes with the next step."""
+        """End a request; its last output comes with the next step.
+
+        Its pages are free at once, or when the step that computes it is over.
+        """
         request = self._requests.get(request_id)
         if request is not None:
-            self._outputs.append(self._end(request, FinishReason.CANCELLED))
+            self._forget(request)
+            self._outputs.append(cancelled(request))
             self._has_news.set()
 
     def step(self) -> list[RequestOutput]:
-        """Compute one step; the outputs of requests that got a token or ended."""
+        """Compute one step; the outputs of requests that got a token or ended.
+
+        Where the device runs ahead, this submits a step before it reads the one before.
+        """
         self._has_news.clear()
-        plan = self._scheduler.plan()
         outputs, self._outputs = self._outputs, []
-        outputs += [self._fail(request, error) for request, error in plan.failed]
+        if self._scheduler.must_settle:
+            outputs += self._settle(self._steps.wait_for_all())
+        plan = self._scheduler.plan()
+        for request, error in plan.failed:
+            outputs.append(self._fail(request, error))
         if plan.grants:
-            outputs += self._compute(plan)
-        if (outputs or plan.grants) and self.has_work:
+            self._submit(plan, outputs)
+        finished = self._steps.wait_for_excess() if plan.grants else self._steps.wait_for_all()
+        outputs += self._settle(finished)
+        if (outputs or plan.grants or plan.is_stalled) and self.has_work:
             # What has just ended may have made room. A step that did nothing would do nothing
             # again until somebody calls or a load ends.
             self._has_news.set()
@@ -132,17 +166,21 @@ class EngineCore:
         """The engine's state at this moment; from another thread a step's middle may be seen."""
         free_pages = self._pool.free_pages
         adapter_pages = self._residency.resident_pages
+        cached_pages = self._cache.evictable_pages
         return WorkerLoad(
             running_requests=len(self._scheduler.running),
             waiting_requests=self._scheduler.waiting_requests,
             free_pages=free_pages,
-            kv_pages=self._geometry.pages - free_pages - adapter_pages,
+            kv_pages=self._geometry.pages - free_pages - adapter_pages - cached_pages,
             adapter_pages=adapter_pages,
             resident_adapters=self._residency.resident_adapters,
             prompt_tokens=self._prompt_tokens,
             output_tokens=self._output_tokens,
             preemptions=self._scheduler.preemptions,
             adapter_loads=self._residency.loads,
+            cached_tokens=self._scheduler.cached_tokens,
+            cached_pages=cached_pages,
+            stalls=self._scheduler.stalls,
         )
 
     def limits(self) -> WorkerLimits:
@@ -154,79 +192,52 @@ class EngineCore:
 
     def check_integrity(self) -> None:
         """Assert that every page has exactly one owner and every count agrees; for tests."""
-        entries = list(self._residency.entries.values())
-        running = self._scheduler.running
-        self._pool.check(
-            [
-                *(page for request in self._requests.values() for page in request.pages),
-                *(page for entry in entries for page in entry.pages),
-            ]
+        running, ending = self._scheduler.running, self._scheduler.ended_in_flight
+        holders = [*running, *ending]
+        self._budget.check(
+            [page for request in holders for page in request.pages],
+            [request.adapter.key for request in holders if request.adapter is not None],
         )
-        assert self._residency.resident_pages == sum(len(entry.pages) for entry in entries)
-        assert self._residency.loads_in_flight == sum(entry.is_loading for entry in entries)
-        for entry in entries:
-            assert entry.users == sum(request.adapter is entry for request in running)
         assert len(running) + self._scheduler.waiting_requests == len(self._requests)
         assert all(not r.pages for r in self._requests.values() if r not in running)
 
-    def _compute(self, plan: StepPlan) -> list[RequestOutput]:
-        requests = list(plan.grants)
+    def _submit(self, plan: StepPlan, outputs: list[RequestOutput]) -> None:
         try:
-            pending = self._executor.submit(plan)
-            outcomes = pending.outcomes()
+            self._scheduler.begin(self._steps.submit(plan))
         except Exception as error:  # whatever a step raises ends its own requests only
-            log.exception("a step of %d requests failed", len(requests))
-            failure = EngineFailure(f"A step of the engine failed: {type(error).__name__}.")
-            return [self._fail(request, failure) for request in requests]
-        self._count_computed(pending.step)
-        return [
-            self._accept(request, outcome)
-            for request, outcome in zip(pending.step.sampled, outcomes, strict=True)
-        ]
+            outputs += self._fail_step(list(plan.grants), error)
 
-    def _count_computed(self, step: AssembledStep) -> None:
-        for request, tokens in zip(step.requests, step.tokens, strict=True):
-            if request.output_tokens == 0:
-                self._prompt_tokens += tokens
-            request.computed_tokens += tokens
+    def _settle(self, finished: Iterable[FinishedStep]) -> list[RequestOutput]:
+        """Account for steps whose results are there."""
+        outputs: list[RequestOutput] = []
+        for one in finished:
+            self._prompt_tokens += self._scheduler.settle(one.step, has_failed=bool(one.error))
+            if one.error is not None:
+                outputs += self._fail_step(one.step.requests, one.error)
+                continue
+            for request, outcome in zip(one.step.sampled, one.outcomes, strict=True):
+                if request.state is RequestState.ENDED:
+                    continue
+                if isinstance(outcome, DomainError):
+                    self._prefixes.distrust(request)
+                    outputs.append(self._fail(request, outcome))
+                    continue
+                output = accept(request, outcome)
+                outputs.append(output)
+                self._output_tokens += 1
+                if output.finish_reason is not None:
+                    self._forget(request)
+        return outputs
 
-    def _accept(self, request: Request, outcome: SampledToken | DomainError) -> RequestOutput:
-        if isinstance(outcome, DomainError):
-            return self._fail(request, outcome)
-        token_id = outcome.token_id
-        request.append(token_id)
-        self._output_tokens += 1
-        is_stop = token_id in request.sampling.stop_token_ids
-        finish_reason = None
-        if is_stop:
-            finish_reason = FinishReason.STOP
-        elif request.output_tokens == request.message.sampling.max_tokens:
-            finish_reason = FinishReason.LENGTH
-        if finish_reason is not None:
-            self._forget(request)
-        return RequestOutput(
-            request_id=request.request_id,
-            token_ids=[token_id],
-            logprobs=None if outcome.logprob is None else [outcome.logprob],
-            output_tokens=request.output_tokens,
-            finish_reason=finish_reason,
-            stop_token_id=token_id if is_stop else None,
-        )
+    def _fail_step(self, requests: list[Request], error: Exception) -> list[RequestOutput]:
+        log.error("a step of %d requests failed", len(requests), exc_info=error)
+        failure = EngineFailure(f"A step of the engine failed: {type(error).__name__}.")
+        living = [request for request in requests if request.state is not RequestState.ENDED]
+        return [self._fail(request, failure) for request in living]
 
     def _fail(self, request: Request, error: DomainError) -> RequestOutput:
-        return self._end(request, FinishReason.ERROR, RequestFailure.of(error))
-
-    def _end(
-        self, request: Request, reason: FinishReason, failure: RequestFailure | None = None
-    ) -> RequestOutput:
         self._forget(request)
-        return RequestOutput(
-            request_id=request.request_id,
-            token_ids=[],
-            output_tokens=request.output_tokens,
-            finish_reason=reason,
-            failure=failure,
-        )
+        return failed(request, error)
 
     def _forget(self, request: Request) -> None:
         self._scheduler.end(request)

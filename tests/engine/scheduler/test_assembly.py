@@ -10,9 +10,12 @@ from loraplex.engine.memory.pool import PageId
 from loraplex.engine.memory.residency import ResidentAdapter
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.request import Request, new_request
+from loraplex.engine.scheduler.accounts import TenantAccount
 from loraplex.engine.scheduler.assembly import assemble
+from loraplex.engine.scheduler.block_tables import BlockTables
 from tests.engine.driving import greedy, request
 
+TABLES = BlockTables()
 GEOMETRY = PageGeometry(pages=50, layers=2, block_tokens=4, kv_heads=1, head_size=2)
 
 
@@ -25,8 +28,9 @@ def adapter(name: str, tiles: int, modules: tuple[int, ...]) -> ResidentAdapter:
 
 
 def running(name: str, prompt: list[int], computed: int, pages: list[int], of: Any) -> Request:
-    made = new_request(request(name, prompt, greedy(5)), 0, 4, 100)
-    made.add_pages([PageId(page) for page in pages])
+    account = TenantAccount(TenantNamespace("t"))
+    made = new_request(request(name, prompt, greedy(5)), 0, account, 4, 100, chain=None)
+    made.begin(TABLES.take_row(), [PageId(page) for page in pages])
     made.computed_tokens = computed
     made.adapter = of
     return made
@@ -39,7 +43,7 @@ def test_rows_of_an_adapter_lie_together_and_base_rows_come_first() -> None:
     second = running("second", [31, 32, 33, 34], 0, [40], other)
     third = running("third", [41], 0, [41], one)
     third.append(42)
-    third.computed_tokens = 1
+    third.wanted_tokens, third.computed_tokens = 2, 1
     step = assemble({first: 3, base: 2, second: 2, third: 1}, GEOMETRY, 16, torch.device("cpu"))
     batch = step.batch
     assert step.requests == [base, first, third, second]

@@ -28,12 +28,18 @@ _DTYPES: Final = {
 
 @dataclass(frozen=True)
 class Device:
-    """`tile_rank` is the most ranks a tile of an adapter may have in this pool's pages."""
+    """`tile_rank` is the most ranks a tile of an adapter may have in this pool's pages.
+
+    `shares_prefixes` is false where a token's keys and values depend on more than what stands
+    before it. `steps_ahead` steps may be submitted before the one before them has been read.
+    """
 
     executor: Executor
     geometry: PageGeometry
     pool: PagePool
     tile_rank: int
+    shares_prefixes: bool = True
+    steps_ahead: int = 0
 
 
 def open_device(config: EngineConfig, table: ModuleTable) -> Device:
@@ -62,7 +68,14 @@ def open_device(config: EngineConfig, table: ModuleTable) -> Device:
             device=device,
         )
     pool = PagePool(geometry.pages, geometry.page_elements, dtype, device)
-    return Device(EagerExecutor(model, pool, geometry, ranks), geometry, pool, ranks)
+    return Device(
+        EagerExecutor(model, pool, geometry, ranks),
+        geometry,
+        pool,
+        ranks,
+        # Dynamic scaling turns keys by the length of the prompt they belong to.
+        shares_prefixes=decoder_config.rope.kind != "dynamic",
+    )
 
 
 def _device(name: str) -> torch.device:

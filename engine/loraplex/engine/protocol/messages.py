@@ -208,7 +208,7 @@ class RequestFailure(msgspec.Struct, frozen=True):
         )
 
 
-class RequestOutput(msgspec.Struct, frozen=True, kw_only=True):
+class RequestOutput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one step added to one request.
 
     `token_ids` are the new tokens, the stop token included. `output_tokens` counts all tokens of

@@ -1,5 +1,7 @@
 """What can ever run: checked once, when a request arrives."""
 
+from math import inf
+
 from loraplex.engine.lora.layout import AdapterLayout
 from loraplex.engine.memory.geometry import PageGeometry
 from loraplex.engine.protocol.errors import AdapterTooLarge, PromptTooLong
@@ -7,8 +9,8 @@ from loraplex.engine.protocol.messages import GenerationRequest
 from loraplex.engine.scheduler.errors import InvalidRequest
 
 
-def check_tokens(request: GenerationRequest, vocabulary_size: int) -> None:
-    """Refuse tokens outside the vocabulary, which would fail the step of everybody in it."""
+def check_request(request: GenerationRequest, vocabulary_size: int) -> None:
+    """Refuse numbers that mean nothing, and tokens that would fail the step of everybody in it."""
     if not request.prompt_token_ids:
         raise InvalidRequest("The prompt is empty.", field="prompt", rule="≥ 1 token", value=0)
     if request.sampling.max_tokens < 1:
@@ -17,6 +19,13 @@ def check_tokens(request: GenerationRequest, vocabulary_size: int) -> None:
             field="max_tokens",
             rule="≥ 1",
             value=request.sampling.max_tokens,
+        )
+    if not 0 < request.fair_weight < inf:
+        raise InvalidRequest(
+            "A weight is a positive number.",
+            field="fair_weight",
+            rule="0 < weight < ∞",
+            value=request.fair_weight,
         )
     named = {
         "prompt": request.prompt_token_ids,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, compress
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from loraplex.engine.lora.segments import Segment, lora_batch
 from loraplex.engine.memory.geometry import PageGeometry
+from loraplex.engine.memory.residency import ResidentAdapter
 from loraplex.engine.models.batch import Batch
 from loraplex.engine.request import Request
 
@@ -18,12 +20,17 @@ _Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AssembledStep:
-    """`requests` in the order of the batch's sequences; `sampled` in that of its sample_rows."""
+    """`requests` in the order of the batch's sequences; `sampled` in that of its sample_rows.
+
+    `unknown` are rows whose token a step in flight is still sampling: whoever runs the step puts
+    it there. Empty on a device that does not run ahead.
+    """
 
     batch: Batch
     requests: list[Request]
     tokens: list[int]
     sampled: list[Request]
+    unknown: list[tuple[int, Request]]
 
 
 def assemble(
@@ -33,58 +40,67 @@ def assemble(
     order = _by_adapter(grants)
     tokens = [grants[request] for request in order]
     counts = np.array(tokens, dtype=np.int64)
-    starts = np.concatenate(([0], counts.cumsum()))
+    starts = np.zeros(len(order) + 1, dtype=np.int64)
+    counts.cumsum(out=starts[1:])
     computed = np.array([request.computed_tokens for request in order], dtype=np.int64)
+    contexts = computed + counts
+    samples = contexts == np.array([request.wanted_tokens for request in order])
     sequence_of = np.repeat(np.arange(len(order)), counts)
     positions = np.arange(starts[-1]) - (starts[:-1] - computed)[sequence_of]
     tables = _block_tables(order)
-    sampled = [r for r in order if r.computed_tokens + grants[r] == r.wanted_tokens]
-    sample_rows = (starts[1:] - 1)[[grants[r] == r.missing_tokens for r in order]]
     prompts = np.array([request.prompt_tokens for request in order], dtype=np.int64)
 
     def tensor(array: npt.NDArray[np.generic], dtype: torch.dtype = torch.int64) -> Tensor:
         return torch.from_numpy(array).to(device=device, dtype=dtype)
 
     batch = Batch(
-        token_ids=tensor(_token_ids(order, tokens)),
+        token_ids=tensor(_token_ids(order, tokens, starts)),
         positions=tensor(positions),
         prompt_tokens=tensor(prompts[sequence_of]),
         slots=tensor(_slots(tables, sequence_of, positions, geometry)),
         block_tables=tensor(tables, torch.int32),
         query_starts=tensor(starts, torch.int32),
-        context_tokens=tensor(computed + counts, torch.int32),
-        sample_rows=tensor(sample_rows),
+        context_tokens=tensor(contexts, torch.int32),
+        sample_rows=tensor((starts[1:] - 1)[samples]),
         lora=lora_batch(_segments(order, starts), tile_rank, device),
     )
-    return AssembledStep(batch, order, tokens, sampled)
+    sampled = list(compress(order, samples.tolist()))
+    unknown = [
+        (row, request)
+        for row, request in zip(starts.tolist(), order, strict=False)
+        if request.steps_in_flight and request.computed_tokens >= request.known_tokens
+    ]
+    return AssembledStep(batch, order, tokens, sampled, unknown)
 
 
 def _by_adapter(grants: dict[Request, int]) -> list[Request]:
-    numbers: dict[int, int] = {}
+    order: list[Request] = []
+    adapted: dict[ResidentAdapter, list[Request]] = {}
     for request in grants:
-        if request.adapter is not None:
-            numbers.setdefault(id(request.adapter), len(numbers))
-    return sorted(grants, key=lambda r: -1 if r.adapter is None else numbers[id(r.adapter)])
+        if request.adapter is None:
+            order.append(request)
+        else:
+            adapted.setdefault(request.adapter, []).append(request)
+    return list(chain(order, *adapted.values()))
 
 
-def _token_ids(order: Sequence[Request], tokens: Sequence[int]) -> _Integers:
-    return np.concatenate(
-        [
-            request.token_ids[request.computed_tokens : request.computed_tokens + count]
-            for request, count in zip(order, tokens, strict=True)
-        ]
-    )
+def _token_ids(order: Sequence[Request], tokens: Sequence[int], starts: _Integers) -> _Integers:
+    """`[rows]`. Most rows are the one token of a sequence: those are set as a whole."""
+    token_ids = np.empty(starts[-1], dtype=np.int64)
+    token_ids[starts[:-1]] = [request.last_token_id for request in order]
+    for request, count, start in zip(order, tokens, starts.tolist(), strict=False):
+        computed = request.computed_tokens
+        if computed + count != request.wanted_tokens or count > 1:
+            token_ids[start : start + count] = request.token_ids[computed : computed + count]
+    return token_ids
 
 
 def _block_tables(order: Sequence[Request]) -> npt.NDArray[np.int32]:
     """`[sequences, blocks]`; past a sequence's pages stands its own first page."""
-    longest = max(len(request.pages) for request in order)
-    tables = np.empty((len(order), longest), dtype=np.int32)
-    for row, request in zip(tables, order, strict=True):
-        count = len(request.pages)
-        row[:count] = request.block_table[:count]
-        row[count:] = row[0]
-    return tables
+    longest = max([len(request.pages) for request in order])
+    rows = [request.table_row for request in order]
+    assert rows[0] is not None, "it runs"
+    return rows[0].tables.gather([row.number for row in rows if row is not None], longest)
 
 
 def _slots(

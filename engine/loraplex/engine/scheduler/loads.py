@@ -1,17 +1,19 @@
 """Adapters on their way into the pool, and the requests parked until they arrive."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from loraplex.engine.lora.layout import AdapterLayout, make_tables, plan_layout
 from loraplex.engine.lora.loader import AdapterLoader, LoadJob
 from loraplex.engine.lora.modules import ModuleNumbers
-from loraplex.engine.memory.residency import AdapterKey, AdapterResidency
+from loraplex.engine.memory.residency import AdapterResidency, key_of
 from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
 from loraplex.engine.protocol.errors import DomainError
 from loraplex.engine.protocol.identity import Digest
-from loraplex.engine.request import Request, RequestState
+from loraplex.engine.request import Request
+from loraplex.engine.scheduler.adapter_line import AdapterLine
+from loraplex.engine.scheduler.room import Room
 
 LOADS_LIMIT: Final = 4
 """Loads at once: more would reserve pages long before a loader thread can fill them."""
@@ -40,58 +42,69 @@ class Layouts:
         return layout
 
 
+@dataclass(slots=True)
+class EndedLoads:
+    """Requests whose adapter has arrived, and those whose adapter could not be had."""
+
+    ready: list[Request] = field(default_factory=list)
+    failed: list[tuple[Request, DomainError]] = field(default_factory=list)
+    has_any: bool = False
+    """Also where nobody waits for it any more: it made room, or can be evicted."""
+
+
 class AdapterLoads:
-    """Starts loads, once an adapter at a time, and parks requests with them."""
+    """Starts loads, once an adapter at a time, and collects the requests that wait for them."""
 
     def __init__(
         self,
+        room: Room,
         residency: AdapterResidency,
         loader: AdapterLoader,
         layouts: Layouts,
         modules: int,
     ) -> None:
+        self.line = AdapterLine()
+        self._room = room
         self._residency = residency
         self._loader = loader
         self._layouts = layouts
         self._modules = modules
-        self._parked: dict[AdapterKey, list[Request]] = {}
 
     @property
     def is_busy(self) -> bool:
         return self._residency.loads_in_flight >= LOADS_LIMIT
 
-    def begin(
-        self, key: AdapterKey, ref: AdapterRef, may_evict: Callable[[AdapterKey], bool]
-    ) -> bool:
+    @property
+    def in_flight(self) -> int:
+        return self._residency.loads_in_flight
+
+    def pages_of(self, ref: AdapterRef) -> int:
+        return self._layouts.of(ref.spec).pages
+
+    def begin(self, ref: AdapterRef, *, overdue: bool) -> bool:
         """Reserve all pages and start; False, and nothing changed, where there is no room."""
         layout = self._layouts.of(ref.spec)
-        if not self._residency.make_room(layout.pages, may_evict):
+        if not self._room.for_load(layout.pages, overdue=overdue):
             return False
         page_elements = self._residency.pool.page_elements
         entry = self._residency.reserve(
-            key,
+            key_of(ref),
             layout,
             lambda pages: make_tables(layout, pages, page_elements, self._modules),
         )
-        self._loader.submit(LoadJob(key, ref, layout, entry.pages))
+        self._loader.submit(LoadJob(entry.key, ref, layout, entry.pages))
         return True
 
-    def park(self, key: AdapterKey, request: Request) -> None:
-        """Keep a request out of the line until its adapter's load has ended."""
-        request.state = RequestState.PARKED
-        self._parked.setdefault(key, []).append(request)
-
-    def collect(self) -> tuple[list[Request], list[tuple[Request, DomainError]]]:
-        """Requests whose adapter has arrived, and those whose adapter could not be had."""
-        ready: list[Request] = []
-        failed: list[tuple[Request, DomainError]] = []
+    def collect(self) -> EndedLoads:
+        """What has ended since the last call."""
+        ended = EndedLoads()
         for result in self._loader.collect():
+            ended.has_any = True
             self._residency.finish_load(result.key, has_failed=result.error is not None)
-            for request in self._parked.pop(result.key, []):
-                if request.state is not RequestState.PARKED:  # cancelled meanwhile
-                    continue
-                if result.error is None:
-                    ready.append(request)
-                else:
-                    failed.append((request, result.error))
-        return ready, failed
+            requests = self.line.take(result.key)
+            if result.error is not None:
+                ended.failed += [(request, result.error) for request in requests]
+            elif requests:
+                ended.ready += requests
+                self._room.arrived(result.key)
+        return ended

@@ -12,7 +12,7 @@ class StepPlan:
     """`grants` says how many tokens each request computes; `budget_tokens` is what is left.
 
     `new_pages` must be cleared before the step. `failed` are requests that have ended because
-    their adapter could not be had.
+    they can never run. `is_stalled` asks for another plan at once, though this one does nothing.
     """
 
     budget_tokens: int
@@ -20,6 +20,7 @@ class StepPlan:
     new_pages: list[PageId] = field(default_factory=list)
     failed: list[tuple[Request, DomainError]] = field(default_factory=list)
     has_preempted: bool = False
+    is_stalled: bool = False
 
     def grant(self, request: Request, tokens: int) -> None:
         self.grants[request] = tokens

@@ -1,182 +1,281 @@
 """Hands out each step's token budget and the pool's pages. Knows neither tensors nor models."""
 
-from collections import Counter
 from enum import Enum, auto
 from typing import Final
 
 from loraplex.engine.memory.geometry import PageGeometry
-from loraplex.engine.memory.residency import AdapterKey, AdapterResidency, ResidentAdapter
+from loraplex.engine.memory.pool import PageId, PagePool
+from loraplex.engine.memory.residency import AdapterResidency, ResidentAdapter
+from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.request import Request, RequestState
-from loraplex.engine.scheduler.line import WaitingLine
+from loraplex.engine.scheduler.accounts import Accounts
+from loraplex.engine.scheduler.assembly import AssembledStep
+from loraplex.engine.scheduler.block_tables import BlockTables
+from loraplex.engine.scheduler.charges import input_cost
+from loraplex.engine.scheduler.fair_queue import FairQueue
+from loraplex.engine.scheduler.load_turns import LoadTurns
 from loraplex.engine.scheduler.loads import AdapterLoads
 from loraplex.engine.scheduler.plan import StepPlan
+from loraplex.engine.scheduler.preemption import count_preemption, first_standing, last_in_order
+from loraplex.engine.scheduler.prefixes import PrefixSharing
+from loraplex.engine.scheduler.room import Room
+from loraplex.engine.scheduler.watchdog import Remedy, StallWatch
 
-PATIENCE_STEPS: Final = 32
-"""Steps for which later requests may overtake one whose adapter finds no room."""
-
-_SCAN_LIMIT: Final = 64
-"""Requests looked at behind those that cannot start, so that a step's cost stays bounded."""
+_SCAN_LIMIT: Final = 16
+"""Requests looked at behind those held back, so that a step's cost stays bounded."""
 
 
 class _Verdict(Enum):
-    ADMITTED = auto()
+    STARTED = auto()
     PARKED = auto()
-    LOADS_BUSY = auto()
-    NO_ADAPTER_ROOM = auto()
+    HELD_BACK = auto()
     NO_ROOM = auto()
 
 
 class Scheduler:
-    """Owns the requests' places: in line, parked, running.
+    """Owns the requests' places: in line, parked with their adapter, running.
 
-    Running requests come first, those that miss least before the others, so that a long prompt
-    takes what the decodes leave. Then requests are admitted in order of arrival, with pages for
-    all their tokens so far. When a running request cannot grow, the latest arrival loses its
-    pages and computes its tokens again later.
+    Running requests come first: those that miss one token, then those that miss least, so that a
+    long prompt takes what the decodes leave. Then requests are started and adapters loaded, both
+    in fair order. A request starts with pages for all its tokens so far. When a running one cannot
+    grow and nothing idle is left, the last in the order of preemption loses its pages and computes
+    its tokens again later.
     """
 
     def __init__(
         self,
         geometry: PageGeometry,
+        pool: PagePool,
         residency: AdapterResidency,
+        room: Room,
+        prefixes: PrefixSharing,
         loads: AdapterLoads,
         *,
         max_step_tokens: int,
         max_running_requests: int,
     ) -> None:
         self._geometry = geometry
-        self._pool = residency.pool
+        self._pool = pool
         self._residency = residency
+        self._room = room
+        self._prefixes = prefixes
         self._loads = loads
+        self._adapter_line = loads.line
+        self._load_turns = LoadTurns(loads, room, residency, geometry.block_tokens)
         self._max_step_tokens = max_step_tokens
         # A step must be able to give every running request its one token.
         self._max_running_requests = min(max_running_requests, max_step_tokens)
-        self._line = WaitingLine()
-        self._wanted: Counter[AdapterKey] = Counter()
-        self._has_blocked = False
+        self._block_tables = BlockTables()
+        self._line = FairQueue()
+        self._watch = StallWatch()
+        self._step = 0
+        self._changes = 0
+        """Moves whenever somebody's room may have grown: what found none need not ask before."""
+        self._blocked: tuple[Request, int] | None = None
+        self.accounts = Accounts()
         self.running: list[Request] = []
+        self.ended_in_flight: set[Request] = set()
+        """They ended while a step computed them, which still writes their pages."""
+        self.must_settle = False
+        """Whether steps in flight hold what would spare somebody a preemption."""
         self.waiting_requests = 0
         self.preemptions = 0
+        self.cached_tokens = 0
+
+    @property
+    def stalls(self) -> int:
+        return self._watch.stalls
 
     def add(self, request: Request) -> None:
-        """Take a request that has been found to fit; its adapter's load starts if it can."""
+        """Take a request that has been found to fit."""
         self._wait(request)
-        key = request.adapter_key
-        if key is None or self._has_blocked:
-            return
-        if self.waiting_requests + len(self.running) > self._max_running_requests:
-            return
-        # It stays in line: parking it is the next step's business.
-        ref = request.message.adapter
-        if ref is not None and self._residency.get(key) is None and not self._loads.is_busy:
-            self._loads.begin(key, ref, self._is_unwanted)
 
     def end(self, request: Request) -> None:
         """Take a request out, whatever its state, and free what it holds."""
         match request.state:
             case RequestState.RUNNING:
-                self._release(request)
-            case RequestState.WAITING | RequestState.PARKED:
+                self.running.remove(request)
+                if request.steps_in_flight:
+                    self.ended_in_flight.add(request)
+                else:
+                    self._release(request)
+            case RequestState.PARKED:
+                self._adapter_line.leave(request)
+                self._leave_line(request)
+            case RequestState.WAITING:
                 self._leave_line(request)
             case RequestState.ENDED:
                 return
         request.state = RequestState.ENDED
+        if request.standing is not None:
+            request.account.forgive(request.message.sampling.max_tokens - request.output_tokens)
+        self.accounts.end(request.account)
+
+    def begin(self, step: AssembledStep) -> None:
+        """A step has been submitted: its tokens count as computed, what it samples is wanted."""
+        for request, tokens in zip(step.requests, step.tokens, strict=True):
+            request.steps_in_flight += 1
+            computed = request.computed_tokens = request.computed_tokens + tokens
+            if computed == request.wanted_tokens < request.limit_tokens - 1:
+                request.wanted_tokens = computed + 1
+
+    def settle(self, step: AssembledStep, *, has_failed: bool) -> int:
+        """A submitted step is over; the blocks it filled may be shared. Returns prompt tokens."""
+        prompt_tokens = 0
+        for request, tokens in zip(step.requests, step.tokens, strict=True):
+            request.steps_in_flight -= 1
+            if request.state is RequestState.ENDED:
+                if not request.steps_in_flight and request in self.ended_in_flight:
+                    self.ended_in_flight.remove(request)
+                    self._release(request)
+            elif not has_failed:
+                request.settled_tokens += tokens
+                if request.settled_tokens >= request.next_share_tokens:
+                    self._prefixes.share(request)
+                if not request.sampling.output_tokens:
+                    prompt_tokens += tokens
+        return prompt_tokens
 
     def plan(self) -> StepPlan:
         """Decide the next step."""
+        self._step += 1
+        self.must_settle = False
         plan = StepPlan(self._max_step_tokens)
-        ready, plan.failed = self._loads.collect()
-        for request, _ in plan.failed:
-            self.end(request)
-        for request in ready:
-            self._line.push(request)
+        self._collect_loads(plan)
         self._grant_running(plan)
         if not plan.has_preempted:
-            self._admit(plan)
+            self._start_requests(plan)
+            self._load_turns.take(self._step, anybody_runs=bool(self.running))
+        self._look_for_stall(plan)
         return plan
 
+    def _collect_loads(self, plan: StepPlan) -> None:
+        ended = self._loads.collect()
+        for request in ended.ready:
+            request.state = RequestState.WAITING
+            self._line.push(request)
+        for request, error in ended.failed:
+            request.state = RequestState.WAITING
+            self._fail(request, error, plan)
+        self._changes += 1 if ended.has_any else 0
+
     def _grant_running(self, plan: StepPlan) -> None:
-        for request in sorted(self.running, key=lambda r: (r.missing_tokens, r.arrival)):
-            if request.state is not RequestState.RUNNING:  # preempted for another
-                continue
+        chunks: list[Request] = []
+        grants = plan.grants
+        for request in self.running.copy():
+            missing = request.wanted_tokens - request.computed_tokens
+            if missing > 1:
+                chunks.append(request)
+            elif missing and (
+                request.computed_tokens < request.capacity_tokens
+                or self._grow(request, request.computed_tokens + 1, plan)
+            ):
+                grants[request] = 1
+        plan.budget_tokens = self._max_step_tokens - len(grants)
+        chunks.sort(key=lambda request: (request.missing_tokens, request.arrival))
+        for request in chunks:
             tokens = min(request.missing_tokens, plan.budget_tokens)
             if tokens and self._grow(request, request.computed_tokens + tokens, plan):
                 plan.grant(request, tokens)
 
     def _grow(self, request: Request, tokens: int, plan: StepPlan) -> bool:
         """Give a running request pages for so many tokens; False where it has to wait."""
+        if request.state is not RequestState.RUNNING:  # it was preempted for another
+            return False
         pages = self._geometry.blocks_of(tokens) - len(request.pages)
-        while not self._make_room(pages):
-            latest = max(self.running, key=lambda r: r.arrival)
-            if latest is request:
-                # Whoever came before may take its pages; until then it keeps what it computed.
+        while not self._room.for_growth(pages):
+            last = last_in_order(self.running)
+            if last.steps_in_flight or self.ended_in_flight:
+                self.must_settle = True
                 return False
-            self._preempt(latest, plan)
+            if last is request:
+                # Whoever stands before it may take its pages; until then it keeps what it has.
+                return False
+            self._preempt(last, plan)
         self._take(request, pages, plan)
         return True
 
     def _preempt(self, request: Request, plan: StepPlan) -> None:
+        self.running.remove(request)
         self._release(request)
-        request.computed_tokens = 0
-        self._wait(request)
+        count_preemption(request)
         self.preemptions += 1
+        self._wait(request)
         plan.revoke(request)
         plan.has_preempted = True
 
-    def _admit(self, plan: StepPlan) -> None:
-        deferred: list[Request] = []
+    def _start_requests(self, plan: StepPlan) -> None:
+        held_back: list[Request] = []
         while plan.budget_tokens > 0 and len(self.running) < self._max_running_requests:
             request = self._line.pop()
             if request is None:
                 break
-            verdict = self._start(request, plan, is_first=not deferred)
-            if verdict in (_Verdict.ADMITTED, _Verdict.PARKED):
-                continue
-            deferred.append(request)
-            if verdict is _Verdict.NO_ADAPTER_ROOM:
-                request.blocked_steps += 1
-            is_patient = request.blocked_steps <= PATIENCE_STEPS
-            if verdict is _Verdict.NO_ROOM or not is_patient or len(deferred) >= _SCAN_LIMIT:
+            verdict = self._start(request, plan)
+            if verdict in (_Verdict.NO_ROOM, _Verdict.HELD_BACK):
+                held_back.append(request)
+            if verdict is _Verdict.NO_ROOM or len(held_back) >= _SCAN_LIMIT:
                 break
-        for request in deferred:
+        for request in held_back:
             self._line.push(request)
-        self._has_blocked = bool(deferred)
 
-    def _start(self, request: Request, plan: StepPlan, *, is_first: bool) -> _Verdict:
+    def _start(self, request: Request, plan: StepPlan) -> _Verdict:
         """Let a waiting request run, or say what it lacks."""
-        key, ref = request.adapter_key, request.message.adapter
-        adapter = None
-        if key is not None and ref is not None:
-            adapter = self._residency.get(key)
-            if adapter is None:
-                if self._loads.is_busy:
-                    return _Verdict.LOADS_BUSY
-                may_evict = _anything if is_first else self._is_unwanted
-                if not self._loads.begin(key, ref, may_evict):
-                    return _Verdict.NO_ADAPTER_ROOM
-                adapter = self._residency.get(key)
-            if adapter is None or adapter.is_loading:
-                self._loads.park(key, request)
-                return _Verdict.PARKED
-            self._residency.acquire(adapter)
-        pages = self._geometry.blocks_of(request.wanted_tokens)
-        may_evict = _anything if is_first else self._is_unwanted
-        if not self._residency.make_room(pages, may_evict):
-            if adapter is not None:
-                self._residency.release(adapter)
+        key = request.adapter_key
+        adapter = None if key is None else self._residency.get(key)
+        if key is not None and (adapter is None or adapter.is_loading):
+            self._adapter_line.park(request)
+            return _Verdict.PARKED
+        # With nobody running there is nobody to wait for.
+        if self.running and self._load_turns.holds_back(key):
+            return _Verdict.HELD_BACK
+        if self._blocked == (request, self._changes):
             return _Verdict.NO_ROOM
-        self._run(request, adapter, pages, plan)
-        return _Verdict.ADMITTED
+        matched = self._prefixes.match(request)
+        pages = self._geometry.blocks_of(request.wanted_tokens) - len(matched)
+        has_room = self._room.available_pages >= pages + self._spare_pages(request)
+        if not has_room or not self._room.for_start(pages, key, alone=not self.running):
+            self._prefixes.unmatch(request, matched)
+            self._blocked = (request, self._changes)
+            return _Verdict.NO_ROOM
+        self._run(request, adapter, matched, pages, plan)
+        return _Verdict.STARTED
+
+    def _spare_pages(self, newcomer: Request) -> int:
+        """Pages to be left over: for an adapter that has aged, and for everybody who may grow.
+
+        Without the latter whoever starts last would be preempted at once. Alone, it fits.
+        """
+        if not self.running:
+            return 0
+        limit = self._geometry.blocks_of(newcomer.limit_tokens - 1)
+        grows = limit > self._geometry.blocks_of(newcomer.wanted_tokens)
+        growing = sum(request.may_grow for request in self.running) + grows
+        return growing + self._load_turns.held_pages()
 
     def _run(
-        self, request: Request, adapter: ResidentAdapter | None, pages: int, plan: StepPlan
+        self,
+        request: Request,
+        adapter: ResidentAdapter | None,
+        matched: list[PageId],
+        pages: int,
+        plan: StepPlan,
     ) -> None:
         self._leave_line(request)
+        self._line.started(request)
         request.state = RequestState.RUNNING
-        request.adapter = adapter
-        request.blocked_steps = 0
         self.running.append(request)
+        if adapter is not None:
+            self._residency.acquire(adapter)
+            self._room.served(adapter.key)
+            request.adapter = adapter
+        request.begin(self._block_tables.take_row(), matched)
         self._take(request, pages, plan)
+        if request.standing is None:
+            request.cached_tokens = request.computed_tokens
+            self.cached_tokens += request.computed_tokens
+            request.standing = first_standing(request)
+            request.account.charge(input_cost(request.missing_tokens))
+            request.account.promise(request.message.sampling.max_tokens)
         plan.grant(request, min(request.missing_tokens, plan.budget_tokens))
 
     def _take(self, request: Request, pages: int, plan: StepPlan) -> None:
@@ -185,37 +284,45 @@ class Scheduler:
             request.add_pages(taken)
             plan.new_pages.extend(taken)
 
-    def _make_room(self, pages: int) -> bool:
-        """For a running request: adapters that waiting requests want go too, but last."""
-        return self._residency.make_room(pages, self._is_unwanted) or self._residency.make_room(
-            pages, _anything
-        )
-
     def _release(self, request: Request) -> None:
-        self.running.remove(request)
-        self._pool.give_back(request.pages)
-        request.pages.clear()
+        self._prefixes.release(request)
         if request.adapter is not None:
             self._residency.release(request.adapter)
             request.adapter = None
+        self._changes += 1
 
     def _wait(self, request: Request) -> None:
+        request.state = RequestState.WAITING
         self.waiting_requests += 1
-        if request.adapter_key is not None:
-            self._wanted[request.adapter_key] += 1
+        self._room.want(request)
+        self.accounts.enter_line(request.account)
         self._line.push(request)
 
     def _leave_line(self, request: Request) -> None:
         self.waiting_requests -= 1
-        key = request.adapter_key
-        if key is not None:
-            self._wanted[key] -= 1
-            if self._wanted[key] == 0:
-                del self._wanted[key]
+        self._room.no_longer_want(request)
+        self.accounts.leave_line(request.account)
+        self._changes += 1
 
-    def _is_unwanted(self, key: AdapterKey) -> bool:
-        return key not in self._wanted
+    def _look_for_stall(self, plan: StepPlan) -> None:
+        can_go_on = bool(
+            self.running or self._loads.in_flight or self.ended_in_flight or plan.failed
+        )
+        remedy = self._watch.see(
+            self.waiting_requests, can_go_on=can_go_on, free_pages=self._pool.free_pages
+        )
+        if remedy is Remedy.NONE:
+            return
+        plan.is_stalled = True
+        if remedy is Remedy.EVICT:
+            self._room.evict_everything()
+            self._blocked = None
+        else:
+            first = self._line.pop() or self._adapter_line.next_ticket()
+            assert first is not None, "somebody waits"
+            message = "The engine found no room for the request though nothing else ran."
+            self._fail(first, EngineFailure(message), plan)
 
-
-def _anything(_: AdapterKey) -> bool:
-    return True
+    def _fail(self, request: Request, error: DomainError, plan: StepPlan) -> None:
+        self.end(request)
+        plan.failed.append((request, error))

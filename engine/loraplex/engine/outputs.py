@@ -1,0 +1,48 @@
+"""What a request is told: the token that a step gave it, or why it has ended."""
+
+from loraplex.engine.protocol.errors import DomainError
+from loraplex.engine.protocol.messages import FinishReason, RequestFailure, RequestOutput
+from loraplex.engine.request import Request
+from loraplex.engine.sampling.sampler import SampledToken
+
+
+def accept(request: Request, sampled: SampledToken) -> RequestOutput:
+    """Append a sampled token; the output says whether the request ends with it."""
+    token_id = sampled.token_id
+    request.append(token_id)
+    request.account.deliver(1)
+    output_tokens = request.sampling.output_tokens
+    is_stop = token_id in request.sampling.stop_token_ids
+    finish_reason = None
+    if is_stop:
+        finish_reason = FinishReason.STOP
+    elif request.prompt_tokens + output_tokens == request.limit_tokens:
+        finish_reason = FinishReason.LENGTH
+    return RequestOutput(
+        request_id=request.request_id,
+        token_ids=[token_id],
+        logprobs=None if sampled.logprob is None else [sampled.logprob],
+        output_tokens=output_tokens,
+        cached_tokens=request.cached_tokens,
+        finish_reason=finish_reason,
+        stop_token_id=token_id if is_stop else None,
+    )
+
+
+def cancelled(request: Request) -> RequestOutput:
+    return _ended(request, FinishReason.CANCELLED, None)
+
+
+def failed(request: Request, error: DomainError) -> RequestOutput:
+    return _ended(request, FinishReason.ERROR, RequestFailure.of(error))
+
+
+def _ended(request: Request, reason: FinishReason, failure: RequestFailure | None) -> RequestOutput:
+    return RequestOutput(
+        request_id=request.request_id,
+        token_ids=[],
+        output_tokens=request.output_tokens,
+        cached_tokens=request.cached_tokens,
+        finish_reason=reason,
+        failure=failure,
+    )

@@ -1,0 +1,81 @@
+"""Whose adapter is loaded next: in fair order, and room is made for one that has aged."""
+
+from typing import Final
+
+from loraplex.engine.memory.residency import AdapterKey, AdapterResidency, key_of
+from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.request import Request
+from loraplex.engine.scheduler.aging import Drain, begin_drain
+from loraplex.engine.scheduler.charges import load_cost
+from loraplex.engine.scheduler.loads import AdapterLoads
+from loraplex.engine.scheduler.room import Room
+
+_SCAN_LIMIT: Final = 16
+"""Adapters looked at behind those that find no room, so that a step's cost stays bounded."""
+
+
+class LoadTurns:
+    """An adapter that finds no room is overtaken; when it has been for too long, others drain."""
+
+    def __init__(
+        self, loads: AdapterLoads, room: Room, residency: AdapterResidency, block_tokens: int
+    ) -> None:
+        self._loads = loads
+        self._line = loads.line
+        self._room = room
+        self._residency = residency
+        self._block_tokens = block_tokens
+        self._drain: Drain | None = None
+
+    def holds_back(self, key: AdapterKey | None) -> bool:
+        """Whether requests of this adapter shall not start, so that it becomes idle."""
+        return self._drain is not None and key in self._drain.adapters
+
+    def held_pages(self) -> int:
+        """Pages to be left over for the adapter that has aged."""
+        return 0 if self._drain is None else self._drain.held_pages(self._residency)
+
+    def take(self, step: int, *, anybody_runs: bool) -> None:
+        """Begin the loads that there is room for, and charge their tenants."""
+        self._load_aged()
+        deferred: list[Request] = []
+        while len(deferred) < _SCAN_LIMIT and not self._loads.is_busy:
+            ticket = self._line.next_ticket()
+            if ticket is None:
+                break
+            ref = _ref(ticket)
+            if self._residency.get(key_of(ref)) is not None:
+                continue  # its load is on its way
+            pages = self._loads.pages_of(ref)
+            # With nobody running there is nobody to wait for.
+            held_pages = self.held_pages() if anybody_runs else 0
+            is_held_back = held_pages and self._room.available_pages < pages + held_pages
+            if not is_held_back and self._load(ticket, overdue=False):
+                continue
+            deferred.append(ticket)
+            if self._line.found_no_room(ticket, step) and self._drain is None:
+                available = self._room.available_pages
+                self._drain = begin_drain(ticket, pages, available, self._residency)
+        self._line.put_back(deferred)
+
+    def _load_aged(self) -> None:
+        """Load what others hold back for, if it fits by now."""
+        if self._drain is None:
+            return
+        ticket, key = self._drain.ticket, key_of(_ref(self._drain.ticket))
+        is_over = key not in self._line or self._residency.get(key) is not None
+        if is_over or (not self._loads.is_busy and self._load(ticket, overdue=True)):
+            self._drain = None
+
+    def _load(self, ticket: Request, *, overdue: bool) -> bool:
+        ref = _ref(ticket)
+        if not self._loads.begin(ref, overdue=overdue):
+            return False
+        self._line.began(ticket)
+        ticket.account.charge(load_cost(self._loads.pages_of(ref), self._block_tokens))
+        return True
+
+
+def _ref(ticket: Request) -> AdapterRef:
+    assert ticket.message.adapter is not None, "a base request waits for no adapter"
+    return ticket.message.adapter
