@@ -6,6 +6,8 @@ from typing import Final
 
 import torch
 
+from loraplex.engine.execution.cuda_device import CudaDevice
+from loraplex.engine.execution.cuda_executor import STEPS_AHEAD, GraphExecutor
 from loraplex.engine.execution.eager import EagerExecutor
 from loraplex.engine.execution.executor import Executor
 from loraplex.engine.kernels.ops import kernels
@@ -68,14 +70,40 @@ def open_device(config: EngineConfig, table: ModuleTable) -> Device:
             device=device,
         )
     pool = PagePool(geometry.pages, geometry.page_elements, dtype, device)
+    executor, steps_ahead = _executor(model, pool, geometry, ranks, config, table)
     return Device(
-        EagerExecutor(model, pool, geometry, ranks),
+        executor,
         geometry,
         pool,
         ranks,
         # Dynamic scaling turns keys by the length of the prompt they belong to.
         shares_prefixes=decoder_config.rope.kind != "dynamic",
+        steps_ahead=steps_ahead,
     )
+
+
+def _executor(
+    model: Decoder,
+    pool: PagePool,
+    geometry: PageGeometry,
+    ranks: int,
+    config: EngineConfig,
+    table: ModuleTable,
+) -> tuple[Executor, int]:
+    """Who runs steps on this device, and how many it may be ahead."""
+    if pool.data.device.type != "cuda":
+        return EagerExecutor(model, pool, geometry, ranks), 0
+    executor = GraphExecutor(
+        CudaDevice(pool.data.device),
+        model,
+        pool,
+        geometry,
+        ranks,
+        max_sequences=config.max_running_requests,
+        max_tokens=min(table.max_model_tokens, config.max_model_tokens or table.max_model_tokens),
+        vocabulary_size=table.vocabulary_size,
+    )
+    return executor, STEPS_AHEAD
 
 
 def _device(name: str) -> torch.device:
