@@ -15,10 +15,10 @@ T ?=
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test soak lint format bench web openapi wheel chromium clean distclean
+.PHONY: help install serve test soak lint format bench test-gpu bench-gpu web openapi wheel chromium clean distclean
 
 help: ## Print the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: install web ## Install everything, start everything, and say how to call it
 	@$(BIN)/loraplex serve $(ARGS)
@@ -49,6 +49,13 @@ format: install web/node_modules/.package-lock.json ## Rewrite the sources in ou
 
 bench: install ## Measure a running `make serve`
 	@$(BIN)/loraplex bench serve $(ARGS)
+
+# These need no installation: a checkout, and a Python that has PyTorch with CUDA, and Triton.
+test-gpu: ## Check every kernel and recorded steps on a CUDA device (PYTHON=… chooses whose PyTorch)
+	@$(PYTHON) tests/gpu/run.py test $(ARGS)
+
+bench-gpu: ## Measure kernels and decode steps on a CUDA device
+	@$(PYTHON) tests/gpu/run.py bench $(ARGS)
 
 web: web/dist/index.html ## Build the web app
 
