@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final
 
 import torch
 from torch import Tensor
 
-from loraplex.engine.kernels.ops import Kernels
 from loraplex.engine.kernels.triton.tiles import MANY_ROWS
 from loraplex.engine.lora.layout import AdapterTables
-from loraplex.engine.lora.modules import GROUPS, LINEARS, LinearGroup
+from loraplex.engine.lora.modules import GROUPS, LINEARS
 
 SEGMENT_ROWS: Final = {"cuda": MANY_ROWS}
 """The most rows of a segment by type of device; a device that is not named takes any number."""
@@ -95,34 +93,3 @@ def _has_group(ranks: Tensor) -> list[bool]:
     groups = [is_adapted[:, group.start : group.end].any(1) for group in GROUPS]
     present: list[bool] = torch.stack(groups, dim=1).flatten().tolist()
     return present
-
-
-def add_lora(
-    batch: LoraBatch,
-    kernels: Kernels,
-    x: Tensor,
-    y: Tensor,
-    pages: Tensor,
-    layer: int,
-    group: LinearGroup,
-    widths: Sequence[int],
-) -> None:
-    """y += scale · (x · Aᵀ) · Bᵀ for a group of linears that share x, row by row's adapter."""
-    if not batch.has_group[layer * len(GROUPS) + group.index]:
-        return
-    modules = slice(layer * len(LINEARS) + group.start, layer * len(LINEARS) + group.end)
-    ranks = batch.ranks[:, modules]
-    h = kernels.sgmv_shrink(
-        x, pages, batch.a_offsets[:, modules], ranks, batch.segments, batch.tile_rank
-    )
-    kernels.sgmv_expand(
-        y,
-        h,
-        pages,
-        batch.b_offsets[:, modules],
-        ranks,
-        batch.scales[:, modules],
-        batch.segments,
-        [0, *accumulate(widths)],
-        batch.tile_rank,
-    )

@@ -1,11 +1,12 @@
 """The pages themselves and who may take them. Knows neither requests nor adapters."""
 
-import mmap
 from collections.abc import Iterable
 from typing import NewType
 
 import torch
 from torch import Tensor
+
+from loraplex.engine.kernels.huge_pages import huge
 
 PageId = NewType("PageId", int)
 
@@ -68,6 +69,5 @@ class PagePool:
 def _untouched(pages: int, page_elements: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     if device.type != "cpu":
         return torch.zeros(pages, page_elements, dtype=dtype, device=device)
-    # Anonymous memory is zero and costs nothing until it is written; torch.zeros would write it.
-    memory = mmap.mmap(-1, pages * page_elements * dtype.itemsize)
-    return torch.frombuffer(memory, dtype=dtype).view(pages, page_elements)
+    # torch.zeros would write all of it.
+    return huge(pages * page_elements, dtype).view(pages, page_elements)

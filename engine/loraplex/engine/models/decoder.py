@@ -5,8 +5,8 @@ from torch import Tensor
 
 from loraplex.engine.kernels.fused import add_norm, gate, rotate_and_write_kv
 from loraplex.engine.kernels.ops import Kernels
+from loraplex.engine.lora.adapted import AdaptedStep
 from loraplex.engine.lora.modules import DOWN, GATE_UP, OUTPUT, QKV, LinearGroup
-from loraplex.engine.lora.segments import add_lora
 from loraplex.engine.models.batch import Batch
 from loraplex.engine.models.decoder_config import DecoderConfig
 from loraplex.engine.models.layer import Layer, LayerLoader
@@ -34,11 +34,12 @@ class Decoder:
         self._epsilon = config.rms_epsilon
         self._rope = RotaryEmbedding(config.rope, device)
         shape = config.shape
-        self._widths = {
-            QKV: (config.query_size, config.kv_size, config.kv_size),
-            OUTPUT: (shape.hidden_size,),
-            GATE_UP: (shape.intermediate_size, shape.intermediate_size),
-            DOWN: (shape.hidden_size,),
+        query, kv, middle = config.query_size, config.kv_size, shape.intermediate_size
+        self._slice_starts = {
+            QKV: (0, query, query + kv, query + 2 * kv),
+            OUTPUT: (0, shape.hidden_size),
+            GATE_UP: (0, middle, 2 * middle),
+            DOWN: (0, shape.hidden_size),
         }
         loader = LayerLoader(config, weights, dtype, device)
         self._embeddings = loader.weight("model.embed_tokens.weight", is_embedding=True)
@@ -52,12 +53,13 @@ class Decoder:
         """Write the batch's keys and values to `pages`; logits `[sampled, vocabulary]`, float32."""
         hidden = self._embeddings.rows(batch.token_ids)
         rotation = self._rope.cos_sin(batch.positions, batch.prompt_tokens, hidden.dtype)
+        step = None if batch.lora is None else AdaptedStep(batch.lora, self._kernels, pages)
         delta = None
         for layer in self._layers:
             normed = add_norm(hidden, delta, layer.input_norm, self._epsilon)
-            delta = self._attention(layer, normed, rotation, batch, pages)
+            delta = self._attention(layer, normed, rotation, batch, pages, step)
             normed = add_norm(hidden, delta, layer.mlp_norm, self._epsilon)
-            delta = self._mlp(layer, normed, batch, pages)
+            delta = self._mlp(layer, normed, step)
         sampled = hidden[batch.sample_rows]
         last = None if delta is None else delta[batch.sample_rows]
         return self._output.multiply(add_norm(sampled, last, self._norm, self._epsilon)).float()
@@ -69,10 +71,11 @@ class Decoder:
         rotation: tuple[Tensor, Tensor],
         batch: Batch,
         pages: Tensor,
+        step: AdaptedStep | None,
     ) -> Tensor:
         shape = self._config.shape
         heads, kv_heads, head_size = shape.attention_heads, shape.kv_heads, shape.head_size
-        qkv = self._linear(layer.qkv, x, layer, QKV, batch, pages)
+        qkv = self._linear(layer.qkv, x, layer, QKV, step)
         query = rotate_and_write_kv(
             qkv,
             *rotation,
@@ -99,11 +102,11 @@ class Decoder:
             head_size**-0.5,
             layer.window,
         )
-        return self._linear(layer.output, attended.flatten(1), layer, OUTPUT, batch, pages)
+        return self._linear(layer.output, attended.flatten(1), layer, OUTPUT, step)
 
-    def _mlp(self, layer: Layer, x: Tensor, batch: Batch, pages: Tensor) -> Tensor:
-        gate_up = self._linear(layer.gate_up, x, layer, GATE_UP, batch, pages)
-        return self._linear(layer.down, gate(gate_up), layer, DOWN, batch, pages)
+    def _mlp(self, layer: Layer, x: Tensor, step: AdaptedStep | None) -> Tensor:
+        gate_up = self._linear(layer.gate_up, x, layer, GATE_UP, step)
+        return self._linear(layer.down, gate(gate_up), layer, DOWN, step)
 
     def _linear(
         self,
@@ -111,11 +114,8 @@ class Decoder:
         x: Tensor,
         layer: Layer,
         group: LinearGroup,
-        batch: Batch,
-        pages: Tensor,
+        step: AdaptedStep | None,
     ) -> Tensor:
-        y = linear(x)
-        if batch.lora is not None:
-            widths = self._widths[group]
-            add_lora(batch.lora, self._kernels, x, y, pages, layer.number, group, widths)
-        return y
+        if step is None:
+            return linear(x)
+        return step.linear(linear, x, layer.number, group, self._slice_starts[group])

@@ -1,12 +1,13 @@
 """A base linear: y = x · Wᵀ + b, with its weight in memory once."""
 
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding, linear
 
-from loraplex.engine.kernels.native.library import library
+from loraplex.engine.kernels.native.library import Adapters, library
 from loraplex.engine.kernels.native.panels import PackedWeight
 
 _PACKING_ROWS: Final = 16
@@ -78,3 +79,11 @@ class Linear:
     def __call__(self, x: Tensor) -> Tensor:
         """`[rows, in_features]` to `[rows, out_features]`."""
         return self._weight.multiply(x, self._bias)
+
+    def adapted(
+        self, x: Tensor, adapters: Adapters, module: int, slice_starts: Sequence[int]
+    ) -> Tensor | None:
+        """The same with LoRA added, where the weight can do both at once; else None."""
+        if not isinstance(self._weight, PackedWeight):
+            return None
+        return self._weight.multiply_adapted(x, self._bias, adapters, module, slice_starts)

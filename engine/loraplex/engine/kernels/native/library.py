@@ -65,6 +65,36 @@ class Rotation(Structure):
     )
 
 
+class Product(Structure):
+    _fields_ = (
+        ("x", c_void_p),
+        ("x_stride", c_long),
+        ("weight", c_void_p),
+        ("bias", c_void_p),
+        ("y", c_void_p),
+        ("rows", c_long),
+        ("in_features", c_long),
+        ("out_features", c_long),
+    )
+
+
+class Adapters(Structure):
+    """A step's adapters; whoever makes it keeps the tensors it points into."""
+
+    _fields_ = (
+        ("pages", c_void_p),
+        ("a_offsets", c_void_p),
+        ("b_offsets", c_void_p),
+        ("ranks", c_void_p),
+        ("scales", c_void_p),
+        ("segments", c_void_p),
+        ("segment_count", c_long),
+        ("modules", c_long),
+        ("tiles", c_long),
+        ("tile_rank", c_long),
+    )
+
+
 class Library:
     """The C++ functions; callers have checked shapes, dtypes and strides."""
 
@@ -72,9 +102,11 @@ class Library:
         # Global symbols come first, so the kernels share the thread pool that torch has loaded.
         library = ctypes.CDLL(path)
         self.linear = library.loraplex_linear
-        self.linear.argtypes = (
-            *(c_void_p, c_long, c_void_p, c_int, c_void_p, c_void_p),
-            *(c_long, c_long, c_long),
+        self.linear.argtypes = (POINTER(Product), c_int)
+        self.adapted_linear = library.loraplex_adapted_linear
+        self.adapted_linear.argtypes = (
+            *(POINTER(Product), c_int, POINTER(Adapters), c_long, c_long),
+            *(POINTER(c_long), c_void_p, c_void_p),
         )
         self.shrink = library.loraplex_shrink
         self.shrink.argtypes = (
@@ -101,7 +133,7 @@ class Library:
         self.gate = library.loraplex_gate
         self.gate.argtypes = (c_void_p, c_void_p, c_long, c_long)
         for function in (
-            *(self.linear, self.shrink, self.expand, self.attention),
+            *(self.linear, self.adapted_linear, self.shrink, self.expand, self.attention),
             *(self.add_norm, self.rotate_and_write, self.gate),
         ):
             function.restype = None

@@ -3,16 +3,31 @@
 // A row's result is one chain of fused products in the order of the input features, whatever the
 // number of rows: the same row gives the same bits alone, in a batch, and in any chunk.
 //
-// The panels are [panels][in_features][24], float32 or bfloat16; columns past the end are zero.
-// A block of a panel is widened once into the first-level cache and multiplied by all rows.
+// The panels are [panels][in_features][24] of float32, or [panels][in_features / 2][24][2] of
+// bfloat16: two features side by side, so that widening them is one operation each. Columns past
+// the end are zero. For more than a few rows a block of a narrow panel is widened once, into the
+// first-level cache, and multiplied by all of them. While a
+// few rows are multiplied, the weights that come next are brought nearer, and LoRA is done meanwhile
+// (companion.h).
+#include <type_traits>
+
+#include "companion.h"
+#include "sgmv.h"
 #include "threads.h"
 #include "vectors.h"
 
 namespace {
 
 constexpr long COLUMNS = 3 * LANES, TILE_ROWS = 4;
-constexpr long BLOCK_FEATURES = 192, BLOCK_ROWS = 96, FEW_ROWS = 32;
-constexpr long UNROLLED = 4, CACHE_LINE = 64;
+constexpr long BLOCK_FEATURES = 288, BLOCK_ROWS = 96, FEW_ROWS = 32;
+constexpr long UNROLLED = 4, CACHE_LINE = 64, LINES_A_STEP = 2;
+constexpr long MOST_LINES = BLOCK_FEATURES / UNROLLED * LINES_A_STEP;
+
+struct Lines {
+    const char* addresses[MOST_LINES + LINES_A_STEP];
+    long count = 0;
+};
+
 
 // One row's sums. Separate variables, since the compiler keeps an array of them in memory.
 struct Sums {
@@ -31,9 +46,9 @@ struct Sums {
     }
 };
 
-template <int ROWS>
-inline void multiply(const float* x, long x_stride, const float* panel, float* y, long y_stride,
-                     long features, const float* start, const char* next, long next_bytes) {
+template <int ROWS, typename Weight>
+inline void multiply(const float* x, long x_stride, const Weight* panel, float* y, long y_stride,
+                     long features, const float* start, const Lines& lines) {
     const float *x1 = x + x_stride, *x2 = x1 + x_stride, *x3 = x2 + x_stride;
     float *y1 = y + y_stride, *y2 = y1 + y_stride, *y3 = y2 + y_stride;
     Sums s0, s1, s2, s3;
@@ -42,24 +57,38 @@ inline void multiply(const float* x, long x_stride, const float* panel, float* y
     if constexpr (ROWS > 2) s2.begin(start ? start : y2);
     if constexpr (ROWS > 3) s3.begin(start ? start : y3);
     long k = 0;
-    auto step = [&](long at) __attribute__((always_inline)) {
-        const float* weights = panel + at * COLUMNS;
-        f8 a = load(weights), b = load(weights + LANES), c = load(weights + 2 * LANES);
+    auto add = [&](long at, f8 a, f8 b, f8 c) __attribute__((always_inline)) {
         s0.add(x[at], a, b, c);
         if constexpr (ROWS > 1) s1.add(x1[at], a, b, c);
         if constexpr (ROWS > 2) s2.add(x2[at], a, b, c);
         if constexpr (ROWS > 3) s3.add(x3[at], a, b, c);
     };
-    // A cache line of what comes next for each few features, spread evenly over the loop.
-    for (; k + UNROLLED <= features && next_bytes > 0; k += UNROLLED) {
-        __builtin_prefetch(next, 0, 2);
-        next += CACHE_LINE, next_bytes -= CACHE_LINE;
-        step(k), step(k + 1), step(k + 2), step(k + 3);
+    auto two = [&](long at) __attribute__((always_inline)) {
+        if constexpr (std::is_same_v<Weight, float>) {
+            const float* w = panel + at * COLUMNS;
+            add(at, load(w), load(w + LANES), load(w + 2 * LANES));
+            w += COLUMNS;
+            add(at + 1, load(w), load(w + LANES), load(w + 2 * LANES));
+        } else {
+            const u8u* w = (const u8u*)(panel + at * COLUMNS);
+            u8 a = w[0], b = w[1], c = w[2];
+            add(at, lower_bfloat16(a), lower_bfloat16(b), lower_bfloat16(c));
+            add(at + 1, upper_bfloat16(a), upper_bfloat16(b), upper_bfloat16(c));
+        }
+    };
+    const char* const* ahead = lines.addresses;
+    long prefetching = least(features, pieces(lines.count, LINES_A_STEP) * UNROLLED);
+    for (; k + UNROLLED <= prefetching; k += UNROLLED) {
+        for (long line = 0; line < LINES_A_STEP; line++) __builtin_prefetch(*ahead++, 0, 2);
+        two(k), two(k + 2);
     }
-    for (; k + UNROLLED <= features; k += UNROLLED) {
-        step(k), step(k + 1), step(k + 2), step(k + 3);
-    }
-    for (; k < features; k++) step(k);
+    for (; k + UNROLLED <= features; k += UNROLLED) two(k), two(k + 2);
+    for (; k + 2 <= features; k += 2) two(k);
+    if constexpr (std::is_same_v<Weight, float>)
+        if (k < features) {
+            const float* w = panel + k * COLUMNS;
+            add(k, load(w), load(w + LANES), load(w + 2 * LANES));
+        }
     s0.end(y);
     if constexpr (ROWS > 1) s1.end(y1);
     if constexpr (ROWS > 2) s2.end(y2);
@@ -72,96 +101,185 @@ struct Block {
     float* y;
     long y_stride, rows, features, columns;
     const float* start;  // what the sums begin with; null where y holds them already
-    const char* next;    // the weights needed after this block, brought nearer meanwhile
-    long next_bytes;
 };
 
-template <int ROWS>
-void tile(const Block& block, const float* panel, long row, long tiles) {
+template <int ROWS, typename Weight>
+void tile(const Block& block, const Weight* panel, long row, const Lines& lines) {
     const float* x = block.x + row * block.x_stride;
     float* y = block.y + row * block.y_stride;
-    long share = block.next ? pieces(block.next_bytes / CACHE_LINE, tiles) * CACHE_LINE : 0;
-    long done = row / TILE_ROWS * share;
-    const char* next = block.next + done;
-    share = block.next ? least(share, block.next_bytes - done) : 0;
     if (block.columns == COLUMNS) {
         multiply<ROWS>(x, block.x_stride, panel, y, block.y_stride, block.features, block.start,
-                       next, share);
+                       lines);
         return;
     }
     float whole[ROWS][COLUMNS] = {};
     for (int r = 0; r < ROWS; r++)
         std::memcpy(whole[r], y + r * block.y_stride, block.columns * sizeof(float));
-    multiply<ROWS>(x, block.x_stride, panel, whole[0], COLUMNS, block.features, block.start, next,
-                   share);
+    multiply<ROWS>(x, block.x_stride, panel, whole[0], COLUMNS, block.features, block.start, lines);
     for (int r = 0; r < ROWS; r++)
         std::memcpy(y + r * block.y_stride, whole[r], block.columns * sizeof(float));
 }
 
-void multiply_rows(const Block& block, const float* panel) {
+// `next_lines` of the following weights and `lora_lines` of tiles are asked for, evenly over rows.
+template <typename Weight>
+void multiply_rows(const Block& block, const Weight* panel, const char* next, long next_lines,
+                   Companion& lora, long lora_lines) {
     long row = 0, tiles = pieces(block.rows, TILE_ROWS);
-    for (; row + TILE_ROWS <= block.rows; row += TILE_ROWS) tile<4>(block, panel, row, tiles);
+    long next_share = pieces(next_lines, tiles), lora_share = pieces(lora_lines, tiles);
+    Lines lines;
+    auto fill = [&] {
+        lines.count = 0;
+        for (long taken = 0; taken < next_share && next_lines > 0; taken++, next_lines--) {
+            if (lines.count == MOST_LINES) break;
+            lines.addresses[lines.count++] = next;
+            next += CACHE_LINE;
+        }
+        lines.count += lora.take(least(lora_share, MOST_LINES - lines.count),
+                                 lines.addresses + lines.count);
+        // The last step asks for whole steps' lines.
+        for (long line = 0; line < LINES_A_STEP; line++)
+            lines.addresses[lines.count + line] = (const char*)panel;
+    };
+    // Four rows and a narrow panel would need more registers than there are.
+    if constexpr (std::is_same_v<Weight, float>)
+        for (; row + TILE_ROWS <= block.rows; row += TILE_ROWS)
+            fill(), tile<4>(block, panel, row, lines);
+    if (row == block.rows) return;
+    fill();
     switch (block.rows - row) {
-        case 3: tile<3>(block, panel, row, tiles); break;
-        case 2: tile<2>(block, panel, row, tiles); break;
-        case 1: tile<1>(block, panel, row, tiles); break;
+        case 3: tile<3>(block, panel, row, lines); break;
+        case 2: tile<2>(block, panel, row, lines); break;
+        case 1: tile<1>(block, panel, row, lines); break;
     }
 }
 
-const float* widened(const uint16_t* panel, long elements, float* into) {
-    for (long i = 0; i < elements; i += LANES) store(into + i, load_bfloat16(panel + i));
-    return into;
+void widen(const uint16_t* panel, long features, float* into) {
+    for (long k = 0; k < features; k += 2, panel += 2 * COLUMNS, into += 2 * COLUMNS)
+        for (long v = 0; v < COLUMNS; v += LANES) {
+            u8 pairs = *(const u8u*)(panel + 2 * v);
+            store(into + v, lower_bfloat16(pairs));
+            store(into + COLUMNS + v, upper_bfloat16(pairs));
+        }
 }
 
-const float* widened(const float* panel, long, float*) { return panel; }
+struct Product {
+    const float* x;
+    long x_stride;
+    const void* weight;
+    const float* bias;
+    float* y;
+    long rows, in_features, out_features;
+};
 
+// This thread's share of a product.
 template <typename Weight>
-void linear(const float* x, long x_stride, const Weight* weight, const float* bias, float* y,
-            long rows, long in_features, long out_features) {
-    if (rows == 0) return;
-    long panels = pieces(out_features, COLUMNS);
-    long block_rows = rows <= FEW_ROWS ? rows : BLOCK_ROWS;
-    long row_blocks = pieces(rows, block_rows);
-#pragma omp parallel
-    {
-        // Threads share out panels first: each then reads its own part of the weight.
-        long share = pieces(panels, thread_count());
-        long row_shares = 1;
-        if (panels < thread_count()) share = 1, row_shares = thread_count() / panels;
-        long first = thread_number() / row_shares * share, last = least(first + share, panels);
-        alignas(64) float scratch[BLOCK_FEATURES * COLUMNS];
-        alignas(32) float start[COLUMNS] = {};
-        for (long block = thread_number() % row_shares; block < row_blocks; block += row_shares) {
-            long row = block * block_rows;
-            for (long panel = first; panel < last; panel++) {
-                long column = panel * COLUMNS, columns = least(COLUMNS, out_features - column);
-                if (bias) std::memcpy(start, bias + column, columns * sizeof(float));
-                for (long k = 0; k < in_features; k += BLOCK_FEATURES) {
-                    long features = least(BLOCK_FEATURES, in_features - k);
-                    const Weight* from = weight + (panel * in_features + k) * COLUMNS;
-                    const float* wide = widened(from, features * COLUMNS, scratch);
-                    const Weight* next = from + features * COLUMNS;
-                    bool is_last = panel + 1 == last && k + features == in_features;
-                    multiply_rows({x + row * x_stride + k, x_stride,
-                                   y + row * out_features + column, out_features,
-                                   least(block_rows, rows - row), features, columns,
-                                   k == 0 ? start : nullptr,
-                                   is_last ? nullptr : (const char*)next,
-                                   features * COLUMNS * (long)sizeof(Weight)},
-                                  wide);
+void linear(const Product& p, Companion& lora) {
+    if (p.rows == 0) return;
+    const Weight* weight = (const Weight*)p.weight;
+    long panels = pieces(p.out_features, COLUMNS);
+    bool has_few_rows = p.rows <= FEW_ROWS;
+    long block_rows = has_few_rows ? p.rows : BLOCK_ROWS;
+    long row_blocks = pieces(p.rows, block_rows);
+    // Threads share out panels first: each then reads its own part of the weight.
+    long share = pieces(panels, thread_count()), row_shares = 1;
+    if (panels < thread_count()) share = 1, row_shares = thread_count() / panels;
+    long first = thread_number() / row_shares * share, last = least(first + share, panels);
+    long blocks_left = (last - first) * pieces(p.in_features, BLOCK_FEATURES);
+    alignas(64) float scratch[BLOCK_FEATURES * COLUMNS];
+    alignas(32) float start[COLUMNS] = {};
+    for (long number = thread_number() % row_shares; number < row_blocks; number += row_shares) {
+        long row = number * block_rows;
+        for (long panel = first; panel < last; panel++) {
+            long column = panel * COLUMNS, columns = least(COLUMNS, p.out_features - column);
+            if (p.bias) std::memcpy(start, p.bias + column, columns * sizeof(float));
+            for (long k = 0; k < p.in_features; k += BLOCK_FEATURES, blocks_left--) {
+                long features = least(BLOCK_FEATURES, p.in_features - k);
+                const Weight* from = weight + (panel * p.in_features + k) * COLUMNS;
+                bool is_last = panel + 1 == last && k + features == p.in_features;
+                long next_lines = features * COLUMNS * sizeof(Weight) / CACHE_LINE;
+                Block block{p.x + row * p.x_stride + k,
+                            p.x_stride,
+                            p.y + row * p.out_features + column,
+                            p.out_features,
+                            least(block_rows, p.rows - row),
+                            features,
+                            columns,
+                            k == 0 ? start : nullptr};
+                const char* next = (const char*)(from + features * COLUMNS);
+                if (is_last || !has_few_rows) next_lines = 0;
+                lora.work_off();
+                long lora_lines = has_few_rows ? pieces(lora.lines_left(), most(blocks_left, 1)) : 0;
+                if (std::is_same_v<Weight, float> || block.rows < TILE_ROWS) {
+                    multiply_rows(block, from, next, next_lines, lora, lora_lines);
+                } else {
+                    widen((const uint16_t*)from, features, scratch);
+                    multiply_rows(block, scratch, next, next_lines, lora, lora_lines);
                 }
             }
         }
     }
 }
 
+void linear(const Product& product, bool is_bfloat16, Companion& lora) {
+    if (is_bfloat16)
+        linear<uint16_t>(product, lora);
+    else
+        linear<float>(product, lora);
+}
+
 }  // namespace
 
-extern "C" void loraplex_linear(const float* x, long x_stride, const void* weight, int is_bfloat16,
-                                const float* bias, float* y, long rows, long in_features,
-                                long out_features) {
-    if (is_bfloat16)
-        linear(x, x_stride, (const uint16_t*)weight, bias, y, rows, in_features, out_features);
-    else
-        linear(x, x_stride, (const float*)weight, bias, y, rows, in_features, out_features);
+extern "C" void loraplex_linear(const Product* product, int is_bfloat16) {
+#pragma omp parallel
+    {
+        Companion nothing;
+        linear(*product, is_bfloat16, nothing);
+    }
+}
+
+// The adapters of a step, over all modules of the model; a group's modules begin at `module`.
+struct Adapters {
+    const float* pages;
+    const int64_t *a_offsets, *b_offsets;
+    const int32_t* ranks;
+    const float* scales;
+    const sgmv::Segment* segments;
+    long segment_count, modules, tiles, tile_rank;
+
+    sgmv::Tables tables(const int64_t* offsets, long module, long slices) const {
+        return {offsets + module * tiles, modules * tiles, tiles, ranks + module,
+                modules,                  1,               slices, tile_rank};
+    }
+};
+
+// y = x · Wᵀ + b, plus the LoRA of each row's adapter, for `slices` linears side by side.
+extern "C" void loraplex_adapted_linear(const Product* product, int is_bfloat16,
+                                        const Adapters* adapters, long module, long slices,
+                                        const int64_t* slice_starts, float* h, float* delta) {
+    const Product& p = *product;
+    sgmv::Tables a = adapters->tables(adapters->a_offsets, module, slices);
+    sgmv::Tables b = adapters->tables(adapters->b_offsets, module, slices);
+    sgmv::Rows rows{adapters->segments, adapters->segment_count};
+    sgmv::Scales scales{adapters->scales + module, adapters->modules, 1};
+    long slice_ranks = adapters->tiles * adapters->tile_rank;
+    sgmv::Intermediate intermediate{h, slices * slice_ranks, slice_ranks};
+    Companion::Work work{p.x,  p.x_stride, p.in_features, adapters->pages, a, b, scales, rows,
+                         slice_starts, intermediate, delta, p.out_features};
+#pragma omp parallel
+    {
+        if (p.rows <= FEW_ROWS && Companion::is_worth(work)) {
+            Companion companion(work);
+            linear(p, is_bfloat16, companion);
+            companion.finish();
+#pragma omp barrier
+            companion.add_to(p.y);
+        } else {
+            Companion nothing;
+            linear(p, is_bfloat16, nothing);
+            sgmv::shrink(p.x, p.x_stride, p.in_features, adapters->pages, a, rows, intermediate);
+#pragma omp barrier
+            sgmv::expand(p.y, p.out_features, intermediate, adapters->pages, b, scales, rows,
+                         slice_starts);
+        }
+    }
 }

@@ -1,10 +1,13 @@
 """A weight packed for the C++ linear: panels of 24 output columns, float32 or bfloat16."""
 
+from collections.abc import Sequence
+from ctypes import byref, c_long
+
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from loraplex.engine.kernels.native.library import COLUMNS, Library
+from loraplex.engine.kernels.huge_pages import huge
+from loraplex.engine.kernels.native.library import COLUMNS, Adapters, Library, Product
 
 
 class PackedWeight:
@@ -17,28 +20,105 @@ class PackedWeight:
         """`weight` is `[out_features, in_features]`."""
         self._library = library
         self.out_features, self.in_features = weight.shape
-        rows = pad(weight, (0, 0, 0, -self.out_features % COLUMNS))
-        panels = rows.view(-1, COLUMNS, self.in_features).transpose(1, 2)
-        self._panels = panels.contiguous()
-        """`[panels, in_features, 24]`"""
+        self._is_narrow = weight.dtype == torch.bfloat16 and self.in_features % 2 == 0
+        rows = weight if self._is_narrow else weight.float()
+        self._panels = _panels(rows, features_a_cell=2 if self._is_narrow else 1)
 
     def multiply(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """`[rows, in_features]` to `[rows, out_features]`, float32; `bias` is float32 too."""
-        x = x if x.stride(-1) == 1 else x.contiguous()
-        y = x.new_empty(x.shape[0], self.out_features)
-        self._library.linear(
-            x.data_ptr(),
-            x.stride(0),
-            self._panels.data_ptr(),
-            self._panels.dtype == torch.bfloat16,
-            None if bias is None else bias.data_ptr(),
-            y.data_ptr(),
-            x.shape[0],
-            self.in_features,
-            self.out_features,
+        y, product = self._product(x, bias)
+        self._library.linear(byref(product), self._is_narrow)
+        return y
+
+    def multiply_adapted(
+        self,
+        x: Tensor,
+        bias: Tensor | None,
+        adapters: Adapters,
+        module: int,
+        slice_starts: Sequence[int],
+    ) -> Tensor:
+        """The product, and beside it the LoRA of each row's adapter, in one call.
+
+        The columns of the output belong to modules `module`, `module` + 1 and so on, which begin
+        at `slice_starts`. Unlike shrink and expand after the product, this brings the adapters'
+        tiles nearer while the product keeps memory idle.
+        """
+        y, product = self._product(x, bias)
+        slices = len(slice_starts) - 1
+        h = x.new_empty(x.shape[0], slices, adapters.tiles * adapters.tile_rank)
+        delta = torch.empty_like(y)
+        self._library.adapted_linear(
+            byref(product),
+            self._is_narrow,
+            byref(adapters),
+            module,
+            slices,
+            (c_long * len(slice_starts))(*slice_starts),
+            h.data_ptr(),
+            delta.data_ptr(),
         )
         return y
 
+    def _product(self, x: Tensor, bias: Tensor | None) -> tuple[Tensor, Product]:
+        """The output, and what to compute; valid as long as the arguments are."""
+        assert x.stride(-1) == 1, "rows lie in one piece each"
+        rows = x.shape[0]
+        y = x.new_empty(rows, self.out_features)
+        return y, Product(
+            x.data_ptr(),
+            x.stride(0),
+            self._panels.data_ptr(),
+            None if bias is None else bias.data_ptr(),
+            y.data_ptr(),
+            rows,
+            self.in_features,
+            self.out_features,
+        )
+
     def rows(self, numbers: Tensor) -> Tensor:
         """Rows of W `[numbers, in_features]` in float32: how an embedding reads the same weight."""
-        return self._panels[numbers // COLUMNS, :, numbers % COLUMNS].float()
+        return self._panels[numbers // COLUMNS, :, numbers % COLUMNS].flatten(1).float()
+
+
+def _panels(weight: Tensor, features_a_cell: int) -> Tensor:
+    """`[panels, cells, 24, features of a cell]` of `[out_features, in_features]`."""
+    out_features, in_features = weight.shape
+    panels, cells = -(-out_features // COLUMNS), in_features // features_a_cell
+    packed = huge(panels * COLUMNS * in_features, weight.dtype)
+    view = packed.view(panels, cells, COLUMNS, features_a_cell)
+    whole = out_features // COLUMNS
+    body = weight[: whole * COLUMNS].view(whole, COLUMNS, cells, features_a_cell)
+    view[:whole].copy_(body.transpose(1, 2))
+    if whole < panels:
+        rest = weight[whole * COLUMNS :]
+        view[whole, :, : rest.shape[0]] = rest.view(-1, cells, features_a_cell).transpose(0, 1)
+    return view
+
+
+def adapters_of(
+    a_offsets: Tensor,
+    b_offsets: Tensor,
+    ranks: Tensor,
+    scales: Tensor,
+    segments: Tensor,
+    tile_rank: int,
+    pages: Tensor,
+) -> Adapters | None:
+    """A step's adapters for `multiply_adapted`; None where the library cannot read them.
+
+    Shapes are those of `lora.segments.LoraBatch`; the tensors must outlive the result.
+    """
+    if pages.dtype != torch.float32 or pages.device.type != "cpu":
+        return None
+    return Adapters(
+        pages.data_ptr(),
+        a_offsets.data_ptr(),
+        b_offsets.data_ptr(),
+        ranks.data_ptr(),
+        scales.data_ptr(),
+        segments.data_ptr(),
+        segments.shape[0],
+        *a_offsets.shape[1:],
+        tile_rank,
+    )

@@ -7,7 +7,7 @@ typedef float f8 __attribute__((vector_size(32)));
 typedef float f8u __attribute__((vector_size(32), aligned(4)));
 typedef int32_t i8 __attribute__((vector_size(32)));
 typedef uint32_t u8 __attribute__((vector_size(32)));
-typedef uint16_t h8u __attribute__((vector_size(16), aligned(2)));
+typedef uint32_t u8u __attribute__((vector_size(32), aligned(4)));
 
 constexpr long LANES = 8;
 
@@ -27,10 +27,9 @@ static inline void add_product(f8& sum, f8 a, f8 b) {
 #endif
 }
 
-// bfloat16 is the upper half of a float32.
-static inline f8 load_bfloat16(const uint16_t* from) {
-    return (f8)(__builtin_convertvector(*(const h8u*)from, u8) << 16);
-}
+// bfloat16 is the upper half of a float32: two of them in a word are widened by an operation each.
+static inline f8 lower_bfloat16(u8 pairs) { return (f8)(pairs << 16); }
+static inline f8 upper_bfloat16(u8 pairs) { return (f8)(pairs & 0xffff0000u); }
 
 // In a fixed order, so that a row's sum does not depend on what is computed beside it.
 static inline float sum_of(f8 v) {
