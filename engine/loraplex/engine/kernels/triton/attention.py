@@ -64,12 +64,13 @@ def attention_kernel(
     token = first_token + lanes // GROUP
     is_query = (lanes < TOKENS * GROUP) & (token < tokens)
     positions = context - tokens + token
-    row = (start + token).to(tl.int64)
+    row = start + token
     head = kv_head * GROUP + lanes % GROUP
     place = tl.arange(0, BLOCK_HEAD)
     is_place = place < HEAD_SIZE
     is_value = is_query[:, None] & is_place[None, :]
-    q_block = query + row[:, None] * query_row + head[:, None] * HEAD_SIZE + place[None, :]
+    q_block = query + row.to(tl.int64)[:, None] * query_row + head[:, None] * HEAD_SIZE
+    q_block += place[None, :]
     q = tl.load(q_block, mask=is_value, other=0.0).to(COMPUTE)
 
     # The keys that any row sees, in whole blocks; this program reads its part of them.
@@ -123,7 +124,7 @@ def attention_kernel(
 
     total = tl.where(total == 0.0, 1.0, total)
     result = weighted / total[:, None]
-    head_row = row * (KV_HEADS * GROUP) + head
+    head_row = row.to(tl.int64) * (KV_HEADS * GROUP) + head
     out_block = output + head_row[:, None] * HEAD_SIZE + place[None, :]
     if PARTS > 1:
         part = tl.program_id(2).to(tl.int64)
@@ -252,6 +253,7 @@ def attention_launches(
         },
         choice.warps,
         choice.stages,
+        choice.registers,
     )
     if choice.parts == 1:
         return [attend], output

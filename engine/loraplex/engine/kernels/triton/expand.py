@@ -18,6 +18,9 @@ from loraplex.engine.kernels.triton.tiles import expand_tiles
 SLICES_LIMIT: Final = 3
 """q, k and v: their columns travel as numbers, since a table of them would have to be copied."""
 
+_TF32_LOST_BITS: Final = 13
+"""Of float32's 23 bits of fraction, tf32 keeps 10."""
+
 
 @triton.jit
 def expand_kernel(
@@ -46,6 +49,8 @@ def expand_kernel(
     BLOCK_COLUMNS: tl.constexpr,
     BLOCK_RANKS: tl.constexpr,
     VECTOR: tl.constexpr,
+    IS_NARROW: tl.constexpr,
+    TF32_LOST_BITS: tl.constexpr,
 ):
     first_column = tl.program_id(0) * BLOCK_COLUMNS
     slice_number = tl.program_id(1)
@@ -92,8 +97,15 @@ def expand_kernel(
             intermediate = tl.zeros((BLOCK_ROWS, BLOCK_RANKS), dtype=tl.float32)
             for split in tl.static_range(SPLITS):
                 intermediate += tl.load(h_block + split * h_split, mask=is_partial, other=0.0)
-            # Narrow weights are exact in tf32, and three products keep h's float32.
-            delta = tl.dot(intermediate, b.to(tl.float32), acc=delta, input_precision="tf32x3")
+            b = b.to(tl.float32)
+            if IS_NARROW:
+                # Narrow weights are exact in tf32, so two products keep h's float32.
+                bits = intermediate.to(tl.int32, bitcast=True) & -(1 << TF32_LOST_BITS)
+                coarse = bits.to(tl.float32, bitcast=True)
+                delta = tl.dot(intermediate - coarse, b, acc=delta, input_precision="tf32")
+                delta = tl.dot(coarse, b, acc=delta, input_precision="tf32")
+            else:
+                delta = tl.dot(intermediate, b, acc=delta, input_precision="tf32x3")
         tl.store(y_block, (before.to(tl.float32) + delta * scale).to(y.dtype.element_ty), is_cell)
 
 
@@ -144,6 +156,8 @@ def expand_launch(
             "BLOCK_COLUMNS": choice.columns,
             "BLOCK_RANKS": choice.ranks,
             "VECTOR": vector_elements(pages.dtype),
+            "IS_NARROW": pages.element_size() < 4,
+            "TF32_LOST_BITS": _TF32_LOST_BITS,
         },
         choice.warps,
         choice.stages,

@@ -16,18 +16,33 @@ VECTOR_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Launch:
-    """`arguments` by the kernel's own names; `warps` and `stages` are Triton's."""
+    """`arguments` by the kernel's own names; `warps` and `stages` are Triton's.
+
+    `registers` is the most a thread may have. Where it is None, the assembler weighs registers
+    against programs side by side, and may move a value to memory for one program more.
+    """
 
     kernel: Any
     grid: tuple[int, int, int]
     arguments: dict[str, Any]
     warps: int
     stages: int
+    registers: int | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the compiler is told beside the arguments."""
+        return {
+            "num_warps": self.warps,
+            "num_stages": self.stages,
+            "maxnreg": self.registers,
+            "enable_fp_fusion": True,
+        }
 
     def run(self) -> None:
         """Hand the kernel to the device; an empty grid is no launch."""
         if all(self.grid):
-            self.kernel[self.grid](**self.arguments, num_warps=self.warps, num_stages=self.stages)
+            self.kernel[self.grid](**self.arguments, **self.options)
 
 
 def compute_dtype(storage: torch.dtype) -> Any:

@@ -156,5 +156,6 @@ def shrink_launch(
         },
         choice.warps,
         choice.stages,
+        choice.registers,
     )
     return launch, h

@@ -12,6 +12,9 @@ FEW_ROWS: Final = 16
 MANY_ROWS: Final = 64
 """Rows of a program where segments are long; segments are cut to so many."""
 
+ALL_REGISTERS: Final = 255
+"""As many as a thread can name."""
+
 
 @dataclass(frozen=True)
 class ShrinkTiles:
@@ -23,6 +26,7 @@ class ShrinkTiles:
     splits: int
     warps: int
     stages: int
+    registers: int | None
 
     def features_a_split(self, in_features: int) -> int:
         """A multiple of `features`; the last parts may be short or empty."""
@@ -58,17 +62,26 @@ def shrink_tiles(
 ) -> ShrinkTiles:
     """`ranks` is the most that an adapter of the batch may have."""
     splits = shrink_splits(rows, segments, in_features)
+    is_wide = itemsize == 4
     if _is_few(rows, segments):
-        return ShrinkTiles(FEW_ROWS, 16, 256 // itemsize, splits, warps=4, stages=4)
+        return ShrinkTiles(
+            FEW_ROWS, 16, 32 if is_wide else 128, splits, warps=4, stages=4, registers=None
+        )
     return ShrinkTiles(
-        MANY_ROWS, _rank_block(ranks, 64), 128 // itemsize, splits, warps=4, stages=3
+        MANY_ROWS,
+        _rank_block(ranks, 32 if is_wide else 64),
+        16 if is_wide else 64,
+        splits,
+        warps=4,
+        stages=3,
+        registers=ALL_REGISTERS if is_wide else None,
     )
 
 
 def expand_tiles(rows: int, segments: int, ranks: int) -> ExpandTiles:
     if _is_few(rows, segments):
         return ExpandTiles(FEW_ROWS, 128, _rank_block(ranks, 32), warps=4, stages=1)
-    return ExpandTiles(MANY_ROWS, 128, _rank_block(ranks, 32), warps=8, stages=1)
+    return ExpandTiles(MANY_ROWS, 128, 16, warps=8, stages=1)
 
 
 def _is_few(rows: int, segments: int) -> bool:
@@ -95,6 +108,7 @@ class AttentionTiles:
     parts: int
     warps: int
     stages: int
+    registers: int | None
 
 
 def attention_tiles(
@@ -107,16 +121,36 @@ def attention_tiles(
     itemsize: int,
 ) -> AttentionTiles:
     """`context_limit` is the most tokens that the block tables can name."""
-    is_wide = head_size > 128
-    keys = 32 if is_wide or itemsize == 4 else 64
-    whole_group = 1 << (group - 1).bit_length()
-    if rows <= sequences:
+    is_decode = rows <= sequences
+    is_prefill = rows * group > 64 * sequences
+    is_wide = itemsize == 4
+    parts = 1
+    if is_decode:
         wanted = _PROGRAMS_WANTED // max(1, sequences * kv_heads)
         parts = _power_of_two_within(min(wanted, context_limit // _LEAST_KEYS_A_PART), 16)
-        return AttentionTiles(max(16, whole_group), keys, parts, warps=4, stages=2)
+    # The most at once that leaves every value in registers.
+    if is_wide:
+        queries, keys, warps = 16, 16 if head_size > 128 else 32, 8
+    elif is_decode:
+        queries, keys, warps = 16, 32 if head_size > 64 else 64, 4
+    elif head_size > 128:
+        queries, keys, warps = 64, 32, 8
+    elif is_prefill:
+        queries, keys, warps = 128, 64, 8
+    else:
+        queries, keys, warps = 64, 32 if head_size > 64 else 64, 4
     return AttentionTiles(
-        max(64 if itemsize == 2 else 32, whole_group), keys, 1, warps=8 if is_wide else 4, stages=2
+        max(queries, _power_of_two(group)),
+        keys,
+        parts,
+        warps,
+        stages=3 if is_decode else 2,
+        registers=ALL_REGISTERS if is_wide or is_decode else None,
     )
+
+
+def _power_of_two(count: int) -> int:
+    return 1 << (count - 1).bit_length()
 
 
 _PROGRAMS_WANTED: Final = 264
