@@ -13,7 +13,10 @@ def huge(elements: int, dtype: torch.dtype) -> Tensor:
     Whoever streams through hundreds of megabytes a step otherwise waits for page tables: on an
     EPYC virtual machine two threads read 11 GB/s from small pages and 14 from large ones.
     """
-    memory = mmap.mmap(-1, max(1, elements * dtype.itemsize))
+    # Private, since the system gives large pages to shared memory by another rule.
+    memory = mmap.mmap(
+        -1, max(1, elements * dtype.itemsize), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    )
     # Linux only, and a system may be set up without them.
     with suppress(AttributeError, OSError):
         memory.madvise(mmap.MADV_HUGEPAGE)
