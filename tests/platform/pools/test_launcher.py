@@ -40,6 +40,16 @@ def test_credentials_of_the_launcher_stay_with_it(monkeypatch: pytest.MonkeyPatc
     assert passed["CUDA_VISIBLE_DEVICES"] == "1"
 
 
+def test_an_operator_chooses_the_kernels_compiler_and_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CXX", "clang++-18")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache/loraplex")
+    passed = environment()
+    assert passed["CXX"] == "clang++-18"
+    assert passed["XDG_CACHE_HOME"] == "/var/cache/loraplex"
+
+
 def test_workers_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     for workers in (1, 2, 64):

@@ -15,7 +15,16 @@ from loraplex.platform.settings import Settings
 
 POOL = "default"
 WORKER_HOST = "127.0.0.1"
-PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
+PASSED_ON = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "CXX",  # what compiles the CPU kernels, and where the result is kept
+    "XDG_CACHE_HOME",
+)
 PASSED_ON_PREFIXES = ("OMP_", "CUDA_", "TRITON_")
 """All that a worker inherits. It parses what tenants upload, so it holds no credentials of the
 database or the store, whatever the launcher's own environment has."""
