@@ -1,0 +1,85 @@
+"""What /metrics tells of the workers, from their last heartbeats."""
+
+from typing import cast
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from loraplex.api.metrics import Metrics
+from loraplex.engine.protocol.messages import Role, WorkerLimits, WorkerLoad
+from loraplex.platform.pools.fleet import WorkerFleet
+from loraplex.platform.pools.views import WorkerState, WorkerView
+
+LOAD = WorkerLoad(
+    running_requests=3,
+    waiting_requests=2,
+    free_pages=40,
+    kv_pages=25,
+    adapter_pages=20,
+    resident_adapters=4,
+    prompt_tokens=700,
+    output_tokens=90,
+    preemptions=1,
+    adapter_loads=6,
+    cached_tokens=300,
+    cached_pages=15,
+    stalls=0,
+)
+
+
+class OneWorker:
+    """A fleet of one worker with that load."""
+
+    def __init__(self, load: WorkerLoad | None, state: WorkerState = WorkerState.LIVE) -> None:
+        self._view = WorkerView(
+            id="w-0",
+            pool="default",
+            role=Role.UNIFIED,
+            base_name="base",
+            state=state,
+            incarnation="first",
+            process_id=1,
+            limits=WorkerLimits(4096, 4096, 16, 4096, 100, 64),
+            is_accepting=True,
+            in_flight=0,
+            load=load,
+        )
+
+    def workers(self) -> list[WorkerView]:
+        return [self._view]
+
+
+def exported(fleet: OneWorker) -> dict[str, float]:
+    """Every sample of a worker, by name."""
+    text = Metrics().text(cast(WorkerFleet, fleet)).decode()
+    return {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.labels == {"model_name": "base", "engine": "w-0"}
+    }
+
+
+def test_a_workers_load_is_exported_under_vllms_names_where_they_mean_the_same() -> None:
+    assert exported(OneWorker(LOAD)) == {
+        "vllm:num_requests_running": 3,
+        "vllm:num_requests_waiting": 2,
+        "vllm:kv_cache_usage_perc": 0.25,
+        "vllm:num_preemptions_total": 1,
+        "vllm:prefix_cache_queries_total": 1000,
+        "vllm:prefix_cache_hits_total": 300,
+        "loraplex_worker_free_pages": 40,
+        "loraplex_worker_cached_pages": 15,
+        "loraplex_worker_adapter_pages": 20,
+        "loraplex_worker_resident_adapters": 4,
+        "loraplex_worker_adapter_loads_total": 6,
+        "loraplex_worker_stalls_total": 0,
+        "loraplex_worker_up": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "up"), [(WorkerState.LIVE, 1), (WorkerState.LOST, 0), (WorkerState.CONNECTING, 0)]
+)
+def test_a_worker_without_a_heartbeat_has_only_its_state(state: WorkerState, up: int) -> None:
+    assert exported(OneWorker(None, state)) == {"loraplex_worker_up": up}
