@@ -1,4 +1,4 @@
-import type { Adapter, Session, Version, Worker } from "@/shared/api/types";
+import type { Adapter, Session, Version, Worker, WorkerLoad } from "@/shared/api/types";
 
 export const TENANT: Session = {
   kind: "tenant",
@@ -28,6 +28,22 @@ export const anAdapter = (change: Partial<Adapter> = {}): Adapter => ({
   ...change,
 });
 
+export const LOAD: WorkerLoad = {
+  running_requests: 3,
+  waiting_requests: 1,
+  free_pages: 45,
+  kv_pages: 30,
+  adapter_pages: 10,
+  resident_adapters: 2,
+  prompt_tokens: 1000,
+  output_tokens: 500,
+  preemptions: 0,
+  adapter_loads: 2,
+  cached_tokens: 400,
+  cached_pages: 15,
+  stalls: 0,
+};
+
 export const aWorker = (change: Partial<Worker> = {}): Worker => ({
   id: "worker-0",
   pool: "default",
@@ -40,20 +56,6 @@ export const aWorker = (change: Partial<Worker> = {}): Worker => ({
   in_flight: 0,
   pool_pages: 100,
   page_bytes: 1024,
-  load: {
-    running_requests: 3,
-    waiting_requests: 1,
-    free_pages: 60,
-    kv_pages: 30,
-    adapter_pages: 10,
-    resident_adapters: 2,
-    prompt_tokens: 1000,
-    output_tokens: 500,
-    preemptions: 0,
-    adapter_loads: 2,
-    cached_tokens: 400,
-    cached_pages: 0,
-    stalls: 0,
-  },
+  load: LOAD,
   ...change,
 });

@@ -6,7 +6,7 @@ import styles from "./PoolBar.module.css";
 /** Whose the pages of one pool are: running requests', the adapters', the prefix cache's, nobody's. */
 export function PoolBar({ load, label }: { load: WorkerLoad; label: string }) {
   const parts = [
-    { name: "KV cache", look: styles.kv, pages: load.kv_pages },
+    { name: "KV in use", look: styles.kv, pages: load.kv_pages },
     { name: "Adapters", look: styles.adapters, pages: load.adapter_pages },
     { name: "Cached prefixes", look: styles.cached, pages: load.cached_pages },
     { name: "Free", look: styles.free, pages: load.free_pages },

@@ -55,7 +55,7 @@ function LoadView({ worker, load, rates }: Props & { load: WorkerLoad }) {
         <Count name="Output tokens" value={load.output_tokens} />
         <Count name="Adapter loads" value={load.adapter_loads} />
         <Count name="Preemptions" value={load.preemptions} />
-        <Count name="Stalls" value={load.stalls} />
+        {load.stalls > 0 && <Count name="Stalls" value={load.stalls} />}
       </dl>
     </>
   );

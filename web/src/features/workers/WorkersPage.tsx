@@ -10,7 +10,7 @@ export function WorkersPage() {
   return (
     <Page
       title="Workers"
-      lead="Each holds one copy of the base model and one pool of pages, shared by the KV cache and the adapters. Refreshed every two seconds."
+      lead="Each holds one copy of the base model and one pool of pages, shared by KV, cached prefixes and adapters. Refreshed every two seconds."
     >
       <Workers />
     </Page>
