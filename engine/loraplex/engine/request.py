@@ -84,6 +84,8 @@ class Request:
     standing: Standing | None = None
     """Set when it first starts."""
     preemptions: int = 0
+    is_overdue: bool = False
+    """Its adapter waited for too long: once loaded, it starts before all others."""
     _unfilled: list[int] = field(default_factory=list)
     """Accepted tokens that `token_ids` lacks: a list is faster, a token at a time."""
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from loraplex.engine.memory.residency import AdapterKey, AdapterResidency
+from loraplex.engine.memory.residency import AdapterKey, AdapterResidency, ResidentAdapter
 from loraplex.engine.request import Request
 
 
@@ -29,11 +29,15 @@ def begin_drain(
 ) -> Drain:
     """Hold back as few adapters as will do: those that the fewest running requests use."""
     missing = pages - available_pages
-    drained: list[AdapterKey] = []
+    drained: list[ResidentAdapter] = []
     in_use = [entry for entry in residency.entries.values() if entry.users]
     for entry in sorted(in_use, key=lambda entry: entry.users):
         if missing <= 0:
             break
-        drained.append(entry.key)
+        drained.append(entry)
         missing -= len(entry.pages)
-    return Drain(ticket, pages, frozenset(drained))
+    for entry in drained.copy():  # a large one that came later may make small ones needless
+        if missing + len(entry.pages) <= 0:
+            drained.remove(entry)
+            missing += len(entry.pages)
+    return Drain(ticket, pages, frozenset(entry.key for entry in drained))

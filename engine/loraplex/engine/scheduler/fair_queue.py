@@ -1,6 +1,7 @@
-"""Who is next in line: by class, then the tenant with the least service, then arrival."""
+"""Who is next in line: the overdue, then by class, the tenant with least service, arrival."""
 
 import heapq
+from collections import deque
 from collections.abc import Iterator
 from itertools import count
 from typing import Final
@@ -23,18 +24,24 @@ class FairQueue:
     def __init__(self) -> None:
         self._lines = {priority: _TenantLines() for priority in Priority}
         self._overtaken = dict.fromkeys(Priority, 0)
+        self._overdue: deque[Request] = deque()
 
     def push(self, request: Request) -> None:
-        self._lines[request.priority].push(request)
+        if request.is_overdue:
+            self._overdue.append(request)
+        else:
+            self._lines[request.priority].push(request)
 
     def pop(self) -> Request | None:
         """Take out the request that is next, None where nobody waits."""
-        first = None
+        while self._overdue:
+            request = self._overdue.popleft()
+            if request.state is not RequestState.ENDED:
+                return request
         for priority in self._due():
             if self._lines[priority].peek() is not None:
-                first = priority
-                break
-        return None if first is None else self._lines[first].pop()
+                return self._lines[priority].pop()
+        return None
 
     def started(self, request: Request) -> None:
         """The request was taken for good: lower classes that still wait were overtaken."""

@@ -1,5 +1,6 @@
 """Whose adapter is loaded next: in fair order, and room is made for one that has aged."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from loraplex.engine.memory.residency import AdapterKey, AdapterResidency, key_of
@@ -35,9 +36,11 @@ class LoadTurns:
         """Pages to be left over for the adapter that has aged."""
         return 0 if self._drain is None else self._drain.held_pages(self._residency)
 
-    def take(self, step: int, *, anybody_runs: bool) -> None:
+    def take(self, step: int, running: Sequence[Request]) -> None:
         """Begin the loads that there is room for, and charge their tenants."""
         self._load_aged()
+        # With nobody running there is nobody to wait for.
+        spare_pages = self._spare_pages(running) if running else 0
         deferred: list[Request] = []
         while len(deferred) < _SCAN_LIMIT and not self._loads.is_busy:
             ticket = self._line.next_ticket()
@@ -47,16 +50,19 @@ class LoadTurns:
             if self._residency.get(key_of(ref)) is not None:
                 continue  # its load is on its way
             pages = self._loads.pages_of(ref)
-            # With nobody running there is nobody to wait for.
-            held_pages = self.held_pages() if anybody_runs else 0
-            is_held_back = held_pages and self._room.available_pages < pages + held_pages
-            if not is_held_back and self._load(ticket, overdue=False):
+            has_room = self._room.available_pages >= pages + spare_pages
+            if has_room and self._load(ticket, overdue=False):
                 continue
             deferred.append(ticket)
             if self._line.found_no_room(ticket, step) and self._drain is None:
                 available = self._room.available_pages
+                ticket.is_overdue = True
                 self._drain = begin_drain(ticket, pages, available, self._residency)
         self._line.put_back(deferred)
+
+    def _spare_pages(self, running: Sequence[Request]) -> int:
+        """Left over for those who run, lest one be preempted at once, and for who has aged."""
+        return sum(request.may_grow for request in running) + self.held_pages()
 
     def _load_aged(self) -> None:
         """Load what others hold back for, if it fits by now."""

@@ -52,9 +52,8 @@ class Room:
         """For a running request: whatever is idle goes before anybody is preempted."""
         if pages <= self._pool.free_pages:
             return True
-        return self._budget.make_room(pages, self._is_unwanted) or self._budget.make_room(
-            pages, _anything
-        )
+        evictable = (self._is_unwanted, self._has_served, _anything)
+        return any(self._budget.make_room(pages, may_evict) for may_evict in evictable)
 
     def for_start(self, pages: int, key: AdapterKey | None, *, alone: bool) -> bool:
         """For a request that would start with this adapter; `alone` where nothing else runs."""

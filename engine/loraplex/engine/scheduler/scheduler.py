@@ -145,7 +145,7 @@ class Scheduler:
         self._grant_running(plan)
         if not plan.has_preempted:
             self._start_requests(plan)
-            self._load_turns.take(self._step, anybody_runs=bool(self.running))
+            self._load_turns.take(self._step, self.running)
         self._look_for_stall(plan)
         return plan
 
@@ -263,6 +263,7 @@ class Scheduler:
         self._leave_line(request)
         self._line.started(request)
         request.state = RequestState.RUNNING
+        request.is_overdue = False
         self.running.append(request)
         if adapter is not None:
             self._residency.acquire(adapter)
