@@ -16,13 +16,18 @@ static inline void dots(const float* left, long left_stride, const float* right,
             for (int j = 0; j < OTHERS; j++) add_product(sums[i][j], row, others[j]);
         }
     }
-    for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < OTHERS; j++) {
-            float sum = sum_of(sums[i][j]);
-            for (long k = whole; k < size; k++)
-                sum += left[i * left_stride + k] * right[j * right_stride + k];
-            out[i * out_stride + j] = sum;
+    for (int i = 0; i < ROWS; i++) {
+        float* to = out + i * out_stride;
+        if constexpr (OTHERS == 4) {
+            f4 four = sums_of(sums[i][0], sums[i][1], sums[i][2], sums[i][3]);
+            std::memcpy(to, &four, sizeof four);
+        } else {
+            for (int j = 0; j < OTHERS; j++) to[j] = sum_of(sums[i][j]);
         }
+        for (long k = whole; k < size; k++)
+            for (int j = 0; j < OTHERS; j++)
+                to[j] += left[i * left_stride + k] * right[j * right_stride + k];
+    }
 }
 
 template <int ROWS>
@@ -43,13 +48,11 @@ static inline void dots_of_all(const float* left, long left_stride, long rows, c
                                long right_stride, long others, long size, float* out,
                                long out_stride) {
     long i = 0;
-    for (; i + 3 <= rows; i += 3)
-        dots_of_rows<3>(left + i * left_stride, left_stride, right, right_stride, others, size,
-                        out + i * out_stride, out_stride);
-    if (rows - i == 2)
+    // Three rows would need more registers than there are.
+    for (; i + 2 <= rows; i += 2)
         dots_of_rows<2>(left + i * left_stride, left_stride, right, right_stride, others, size,
                         out + i * out_stride, out_stride);
-    else if (rows - i == 1)
+    if (i < rows)
         dots_of_rows<1>(left + i * left_stride, left_stride, right, right_stride, others, size,
                         out + i * out_stride, out_stride);
 }

@@ -38,6 +38,30 @@ static inline float sum_of(f8 v) {
     return a + b;
 }
 
+typedef float f4 __attribute__((vector_size(16)));
+typedef int32_t i4 __attribute__((vector_size(16)));
+
+// GCC before 12 knows its own name for it only.
+#if defined(__clang__)
+#define SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLED(a, b, ...) __builtin_shuffle(a, b, i4{__VA_ARGS__})
+#endif
+
+static inline f4 halves(f8 v) {
+    f4 both[2];
+    std::memcpy(both, &v, sizeof v);
+    return both[0] + both[1];
+}
+
+// Four of those sums, in the same order of additions.
+static inline f4 sums_of(f8 a, f8 b, f8 c, f8 d) {
+    f4 p = halves(a), q = halves(b), r = halves(c), s = halves(d);
+    f4 pq = SHUFFLED(p, q, 0, 1, 4, 5) + SHUFFLED(p, q, 2, 3, 6, 7);
+    f4 rs = SHUFFLED(r, s, 0, 1, 4, 5) + SHUFFLED(r, s, 2, 3, 6, 7);
+    return SHUFFLED(pq, rs, 0, 2, 4, 6) + SHUFFLED(pq, rs, 1, 3, 5, 7);
+}
+
 static inline float largest_of(f8 v) {
     float largest = v[0];
     for (int lane = 1; lane < LANES; lane++) largest = v[lane] > largest ? v[lane] : largest;
