@@ -74,7 +74,7 @@ chunks and single tokens; query head i reads key-value head i * kv_heads // head
     context_tokens  [sequences]          int32 tokens in pages, this step's included; where it is
                                          0, the sequence's rows become 0
     window          tokens a row sees, itself included; 0 for all
-    returns         [rows, heads, head_size]
+    returns         [rows, heads, head_size]; of no meaning in rows of no sequence
 """
 
 Op = Callable[..., Any]

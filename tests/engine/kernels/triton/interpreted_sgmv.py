@@ -30,7 +30,7 @@ class Geometry(NamedTuple):
 GEOMETRIES = {
     "narrow": Geometry(56, (40, 24, 24), 16, 0),
     "odd": Geometry(57, (39, 24), 16, 3),
-    "split sums": Geometry(1100, (24, 16, 16), 16, 0),
+    "split sums": Geometry(2100, (24, 16, 16), 16, 0),
     "tiles of 4 ranks": Geometry(136, (48, 24), 4, 0),
     "one slice over tiles of columns": Geometry(64, (264,), 16, 8),
     "tiles of 1 rank": Geometry(40, (24, 24), 1, 0),
@@ -112,7 +112,7 @@ def test_nothing_to_do_is_no_launch(rows: int) -> None:
 
 def test_a_row_is_summed_in_the_same_order_whatever_shares_its_batch() -> None:
     segments = [(0, 5, 0), (5, 6, 1), (6, 17, 0)]
-    together = sgmv([[24, 3], [16, 8]], segments, 17, in_features=1100, widths=(40, 24))
+    together = sgmv([[24, 3], [16, 8]], segments, 17, in_features=2100, widths=(40, 24))
     alone = replace(
         together,
         x=together.x[5:6],

@@ -19,7 +19,8 @@ from loraplex.engine.kernels.triton.tiles import attention_tiles
 _SEQUENCES_A_LOAD: Final = 128
 
 
-@triton.jit(do_not_specialize=["layer"])
+# What changes from step to step or layer to layer must not make Triton compile anew.
+@triton.jit(do_not_specialize=["layer", "sequences", "tables_row", "output_part", "log_sums_part"])
 def attention_kernel(
     output,
     log_sums,
@@ -160,7 +161,7 @@ def _place(
     return sequence, (block - first_block) * TOKENS
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["output_part", "log_sums_part"])
 def join_kernel(
     output,
     parts,
