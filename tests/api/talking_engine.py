@@ -2,12 +2,23 @@
 
 import msgspec
 
-from loraplex.engine.protocol.messages import RequestOutput, TokenLogprob
+from loraplex.engine.protocol.messages import GenerationRequest, RequestOutput, TokenLogprob
 from tests.engine.worker.echo_engine import EchoEngine, Running
 
 
 class TalkingEngine(EchoEngine):
-    """Token t has the log-probability -t; the alternatives are t + 1, t + 2, …"""
+    """Token t has the log-probability -t; the alternatives are t + 1, t + 2, …
+
+    `taken` keeps every request as it came.
+    """
+
+    def __init__(self, step_seconds: float = 0.0) -> None:
+        super().__init__(step_seconds)
+        self.taken: list[GenerationRequest] = []
+
+    def add(self, request: GenerationRequest) -> None:
+        self.taken.append(request)
+        super().add(request)
 
     def _advance(self, one: Running) -> RequestOutput:
         output = super()._advance(one)

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from uuid import uuid4
 
+import structlog
 from fastapi import FastAPI
 from pydantic import SecretStr
 
@@ -23,14 +24,18 @@ from loraplex.api.services import Services
 from loraplex.api.settlement import Settlements
 from loraplex.api.tenant import adapters, session
 from loraplex.api.text.base_text import BaseText
+from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
 from loraplex.platform.admission.service import Admission
 from loraplex.platform.database.migrate import expected_revision
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.pools.fleet import WorkerFleet
+from loraplex.platform.public_prefixes import read_public_prefixes
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
+
+log = structlog.get_logger(__name__)
 
 DESCRIPTION = """\
 Serves many tenants' LoRA adapters from one base model. Under `/v1` it speaks OpenAI's API; under
@@ -73,16 +78,19 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         services = await _connect(app, settings, stack)
         app.state.services = services
         app.state.readiness = ReadinessCheck(expected_revision())
-        renewing = asyncio.create_task(services.admission.keep_renewing())
+        background = [
+            asyncio.create_task(services.admission.keep_renewing()),
+            asyncio.create_task(services.public_prefixes.keep_current()),
+        ]
         try:
             yield
         finally:
             services.draining.begin()
             services.draining.abort_running()
             await services.settlements.flush(FLUSH_SECONDS)
-            renewing.cancel()
-            with suppress(asyncio.CancelledError):
-                await renewing
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
 
 
 async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> Services:
@@ -91,6 +99,10 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     model_dir = locate_model(settings.model, settings.models_dir)
     table = await asyncio.to_thread(load_or_describe, model_dir, None, settings.run_dir)
     text = await asyncio.to_thread(BaseText.load, model_dir)
+    declared = await asyncio.to_thread(read_public_prefixes, settings.public_prefixes_dir)
+    public_prefixes = await asyncio.to_thread(PublicPrefixes, declared, text)
+    for name, tokens in public_prefixes.tokens.items():
+        log.info("public_prefix", name=name, tokens=len(tokens))
     database = Database(_required(settings, "database_url"), pool_size=DATABASE_CONNECTIONS)
     stack.push_async_callback(database.dispose)
     system = None
@@ -117,6 +129,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         fleet=fleet,
         table=table,
         text=text,
+        public_prefixes=public_prefixes,
         metrics=metrics,
         settlements=Settlements(admission, metrics),
         draining=app.state.draining,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from loraplex.api.metrics import Metrics
     from loraplex.api.settlement import Settlements
     from loraplex.api.text.base_text import BaseText
+    from loraplex.api.text.public_prefixes import PublicPrefixes
     from loraplex.engine.protocol.module_table import ModuleTable
     from loraplex.platform.admission.service import Admission
     from loraplex.platform.database.sessions import Database
@@ -41,6 +42,7 @@ class Services:
     fleet: WorkerFleet
     table: ModuleTable
     text: BaseText
+    public_prefixes: PublicPrefixes
     metrics: Metrics
     settlements: Settlements
     draining: Draining

@@ -56,6 +56,9 @@ class Settings(BaseSettings):
     max_running_requests: int = 64
     max_model_tokens: int | None = None
     adapter_cache_bytes: int = 4 * 1024 * 1024 * 1024
+    public_prefixes_dir: Path | None = None
+    """A folder of `*.txt` files, each a system prompt whose KV all tenants may share; read when a
+    gateway starts."""
 
     database_url: SecretStr | None = None
     database_migrator_url: SecretStr | None = None

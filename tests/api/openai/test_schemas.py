@@ -176,6 +176,16 @@ def test_an_unknown_parameter_is_refused_by_name() -> None:
     assert refused.value.field == "temprature"
 
 
+@pytest.mark.parametrize(
+    "field", ["priority", "fair_weight", "public_prefix_tokens", "use_prefix_cache", "cache_salt"]
+)
+def test_what_the_engine_is_told_of_turns_and_caches_is_no_clients_choice(field: str) -> None:
+    for read in (chat, completion):
+        with pytest.raises(UnknownParameter) as refused:
+            read({field: 0})
+        assert refused.value.field == field
+
+
 def test_a_refusal_repeats_numbers_and_never_text() -> None:
     with pytest.raises(DomainError) as refused:
         chat({"temperature": 9})

@@ -77,6 +77,10 @@ def prepare(
         sampling = sampling_of(
             body, max_tokens=max_tokens, logprobs=wish.logprobs, table=services.table
         )
+        # The engine keeps the tenant in the keys of whatever an adapter computes.
+        public_tokens = (
+            services.public_prefixes.public_tokens(prompt.token_ids) if adapter is None else 0
+        )
         for number in range(body.n):
             index = place * body.n + number
             seed = seed_of_choice(sampling.seed, number)
@@ -86,6 +90,7 @@ def prepare(
                 prompt_token_ids=prompt.token_ids,
                 sampling=msgspec.structs.replace(sampling, seed=seed),
                 adapter=adapter,
+                public_prefix_tokens=public_tokens,
             )
             text = ChoiceText(
                 services.text.tokens,

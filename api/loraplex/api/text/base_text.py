@@ -37,6 +37,10 @@ class BaseText:
         tokenizer.no_padding()
         return cls(tokenizer, TokenBytes.load(tokenizer, file), ChatTemplate.load(model_dir))
 
+    @property
+    def has_template(self) -> bool:
+        return self._template is not None
+
     def render(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """The prompt of a conversation; raises NoChatTemplate and ConversationRefused."""
         if self._template is None:
