@@ -82,6 +82,8 @@ def lora_batch(
 def _stacked(offsets: list[Tensor]) -> Tensor:
     """`[adapters, modules, tiles]`, an adapter of fewer tiles filled up with absent ones."""
     tiles = max(table.shape[1] for table in offsets)
+    if all(table.shape[1] == tiles for table in offsets):
+        return torch.stack(offsets)
     stacked = torch.full((len(offsets), offsets[0].shape[0], tiles), -1, dtype=torch.int64)
     for place, table in enumerate(offsets):
         stacked[place, :, : table.shape[1]] = table
