@@ -50,8 +50,8 @@ function LoadView({ worker, load, rates }: Props & { load: WorkerLoad }) {
         label={`Pool of ${formatCount(worker.pool_pages)} pages, ${formatBytes(poolBytes)}`}
       />
       <dl className={styles.totals}>
-        <Count name="Prompt tokens" value={load.prompt_tokens} />
-        <Count name="Cached prompt tokens" value={load.cached_tokens} />
+        <Count name="Prompt tokens computed" value={load.prompt_tokens} />
+        <Count name="Prompt tokens cached" value={load.cached_tokens} />
         <Count name="Output tokens" value={load.output_tokens} />
         <Count name="Adapter loads" value={load.adapter_loads} />
         <Count name="Preemptions" value={load.preemptions} />

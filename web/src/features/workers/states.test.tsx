@@ -12,7 +12,7 @@ it("shows whose the pages of a worker's pool are", async () => {
   open("/admin/workers");
   const card = await screen.findByRole("article", { name: "Worker worker-0" });
   expect(card.textContent).toMatch(/KV in use 30.*Adapters 10.*Cached prefixes 15.*Free 45/);
-  expect(card.textContent).toMatch(/Cached prompt tokens400/);
+  expect(card.textContent).toMatch(/Prompt tokens cached400/);
 });
 
 it("speaks of stalls only where there were any", async () => {
