@@ -22,6 +22,12 @@ ADAPTERS = ROOT / "tests" / "fixtures" / "adapters"
 EXPECTED = json.loads((ROOT / "tests" / "fixtures" / "expected.json").read_text())
 BASE = EXPECTED["base_model"]
 START_SECONDS = 240
+PUBLIC_PROMPT = (
+    "You are the parcel desk of a large shop. You tell people where their parcels are, in one "
+    "short sentence, kindly and without any promise. You never ask for a password, a card's "
+    "number or a birthday, and you send whoever is angry to a colleague."
+)
+"""The system prompt that the shared platform's operator has declared public."""
 Found = TypeVar("Found")
 
 
@@ -179,7 +185,12 @@ def start_platform(
 def platform(tmp_path_factory: pytest.TempPathFactory, smollm2_dir: Path) -> Iterator[Platform]:
     """The platform that most end-to-end tests share: one worker, one gateway, the demo."""
     data_dir = tmp_path_factory.mktemp("platform")
-    started = start_platform(data_dir, model_dir=smollm2_dir)
+    public = data_dir / "public-prompts"
+    public.mkdir()
+    (public / "parcels.txt").write_text(f"{PUBLIC_PROMPT}\n")
+    started = start_platform(
+        data_dir, model_dir=smollm2_dir, LORAPLEX_PUBLIC_PREFIXES_DIR=str(public)
+    )
     yield started
     started.stop()
     shutil.rmtree(data_dir, ignore_errors=True)

@@ -1,5 +1,8 @@
 """What an operator may declare public, and how a bad declaration is refused."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,3 +55,20 @@ def test_too_many_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / f"{number}.txt").write_text("Answer.")
     with pytest.raises(InvalidPublicPrefix, match=f"{MAX_PREFIXES + 1} prefixes"):
         read_public_prefixes(tmp_path)
+
+
+def test_a_start_with_a_bad_declaration_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-m", "loraplex.platform.cli", "serve", "--port", "1"],
+        env=os.environ
+        | {
+            "LORAPLEX_DATA_DIR": str(tmp_path / "data"),
+            "LORAPLEX_PUBLIC_PREFIXES_DIR": str(tmp_path / "nowhere"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert refused.returncode == 1
+    assert "LORAPLEX_PUBLIC_PREFIXES_DIR" in refused.stderr
+    assert "Traceback" not in refused.stderr
