@@ -13,6 +13,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -154,24 +155,18 @@ def engine_of(
 
 def measure(prompt_tokens: int, adapters: list[AdapterRef], waits_for: str, steps: int) -> None:
     engine, executor = engine_of(prompt_tokens, adapters, waits_for)
+    for number, ref in enumerate(adapters):  # loads come first, so that nobody runs meanwhile
+        engine.add(ask(-1 - number, 1, 1, ref))
+    run_until(engine, lambda outputs: not engine.has_work)
     for number in range(RUNNING + WAITING):
         # They do not all come to the end of a block in the same step.
         length = prompt_tokens - number % 16
         if waits_for == "pages" and number >= RUNNING:
             length += 2048  # so that no gap between the others would hold it
-        of_tenant = adapters[number % len(adapters)] if adapters else None
-        engine.add(
-            GenerationRequest(
-                request_id=f"r{number}",
-                namespace=tenant(number % ADAPTERS if adapters else number),
-                prompt_token_ids=[number, *range(5, 5 + length - 1)],
-                sampling=SamplingParams(max_tokens=OUTPUT_TOKENS, temperature=0.0),
-                adapter=of_tenant,
-                priority=Priority(number % 3),
-            )
-        )
+        chosen = adapters[number % len(adapters)] if adapters else None
+        engine.add(ask(number, length, OUTPUT_TOKENS, chosen))
         if number + 1 == RUNNING:
-            run_until_all_decode(engine, executor)
+            run_until(engine, lambda outputs: outputs == RUNNING)
     seconds: dict[str, list[float]] = {"step": [], "plan": []}
     watch_plans(engine, seconds["plan"])
     for _ in range(32):
@@ -203,10 +198,23 @@ def measure(prompt_tokens: int, adapters: list[AdapterRef], waits_for: str, step
     engine.close()
 
 
-def run_until_all_decode(engine: EngineCore, executor: IdleExecutor) -> None:
-    """Until the loads and prompts of those that run first are behind them."""
+def ask(
+    number: int, prompt_tokens: int, output_tokens: int, adapter: AdapterRef | None
+) -> GenerationRequest:
+    return GenerationRequest(
+        request_id=f"r{number}",
+        namespace=tenant(number) if adapter is None else adapter.namespace,
+        prompt_token_ids=[abs(number), *range(5, 5 + prompt_tokens - 1)],
+        sampling=SamplingParams(max_tokens=output_tokens, temperature=0.0),
+        adapter=adapter,
+        priority=Priority(number % 3),
+    )
+
+
+def run_until(engine: EngineCore, is_reached: Callable[[int], bool]) -> None:
+    """Step until the number of outputs of a step says so."""
     while engine.wait_for_work(60):
-        if len(engine.step()) == RUNNING:
+        if is_reached(len(engine.step())):
             return
 
 

@@ -59,7 +59,7 @@ def test_five_hundred_on_a_real_model(
         conversations=500,
         at_once=16,
         vocabulary_size=table.vocabulary_size,
-        turn_tokens=40,
+        turn_tokens=24,
         seed=0,
     )
     engine.close()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -91,7 +92,8 @@ def _stacked(offsets: list[Tensor]) -> Tensor:
 
 
 def _has_group(ranks: Tensor) -> list[bool]:
-    is_adapted = (ranks > 0).any(0).view(-1, len(LINEARS))
-    groups = [is_adapted[:, group.start : group.end].any(1) for group in GROUPS]
-    present: list[bool] = torch.stack(groups, dim=1).flatten().tolist()
+    """In NumPy, whose calls on so little data take a tenth of torch's time."""
+    is_adapted = (ranks.numpy() > 0).any(axis=0).reshape(-1, len(LINEARS))
+    starts = [group.start for group in GROUPS]
+    present: list[bool] = np.logical_or.reduceat(is_adapted, starts, axis=1).ravel().tolist()
     return present

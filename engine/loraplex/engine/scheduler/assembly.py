@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ from loraplex.engine.models.batch import Batch
 from loraplex.engine.request import Request
 
 _Integers = npt.NDArray[np.int64]
+_Group = tuple[int, int, ResidentAdapter]
+"""Requests from one place in the order to another that use one adapter."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def assemble(
     grants: dict[Request, int], geometry: PageGeometry, tile_rank: int, device: torch.device
 ) -> AssembledStep:
     """Order requests so that the rows of one adapter lie together, base requests first."""
-    order = _by_adapter(grants)
+    order, groups = _by_adapter(grants)
     tokens = [grants[request] for request in order]
     counts = np.array(tokens, dtype=np.int64)
     starts = np.zeros(len(order) + 1, dtype=np.int64)
@@ -45,16 +47,21 @@ def assemble(
     computed = np.array([request.computed_tokens for request in order], dtype=np.int64)
     contexts = computed + counts
     samples = contexts == np.array([request.wanted_tokens for request in order])
+    chunks = np.flatnonzero((counts > 1) | ~samples).tolist()
     sequence_of = np.repeat(np.arange(len(order)), counts)
     positions = np.arange(starts[-1]) - (starts[:-1] - computed)[sequence_of]
     tables = _block_tables(order)
+    segments = [
+        Segment(int(starts[first]), int(starts[end]), adapter.tables)
+        for first, end, adapter in groups
+    ]
     prompts = np.array([request.prompt_tokens for request in order], dtype=np.int64)
 
     def tensor(array: npt.NDArray[np.generic], dtype: torch.dtype = torch.int64) -> Tensor:
         return torch.from_numpy(array).to(device=device, dtype=dtype)
 
     batch = Batch(
-        token_ids=tensor(_token_ids(order, tokens, starts)),
+        token_ids=tensor(_token_ids(order, tokens, starts, chunks)),
         positions=tensor(positions),
         prompt_tokens=tensor(prompts[sequence_of]),
         slots=tensor(_slots(tables, sequence_of, positions, geometry)),
@@ -62,7 +69,7 @@ def assemble(
         query_starts=tensor(starts, torch.int32),
         context_tokens=tensor(contexts, torch.int32),
         sample_rows=tensor((starts[1:] - 1)[samples]),
-        lora=lora_batch(_segments(order, starts), tile_rank, device),
+        lora=lora_batch(segments, tile_rank, device),
     )
     sampled = list(compress(order, samples.tolist()))
     unknown = [
@@ -73,7 +80,7 @@ def assemble(
     return AssembledStep(batch, order, tokens, sampled, unknown)
 
 
-def _by_adapter(grants: dict[Request, int]) -> list[Request]:
+def _by_adapter(grants: dict[Request, int]) -> tuple[list[Request], list[_Group]]:
     order: list[Request] = []
     adapted: dict[ResidentAdapter, list[Request]] = {}
     for request in grants:
@@ -81,17 +88,24 @@ def _by_adapter(grants: dict[Request, int]) -> list[Request]:
             order.append(request)
         else:
             adapted.setdefault(request.adapter, []).append(request)
-    return list(chain(order, *adapted.values()))
+    groups = []
+    for adapter, requests in adapted.items():
+        start = len(order)
+        order += requests
+        groups.append((start, len(order), adapter))
+    return order, groups
 
 
-def _token_ids(order: Sequence[Request], tokens: Sequence[int], starts: _Integers) -> _Integers:
-    """`[rows]`. Most rows are the one token of a sequence: those are set as a whole."""
+def _token_ids(
+    order: Sequence[Request], tokens: Sequence[int], starts: _Integers, chunks: Sequence[int]
+) -> _Integers:
+    """`[rows]`. Most sequences have one row, for their newest token; `chunks` are the others."""
     token_ids = np.empty(starts[-1], dtype=np.int64)
     token_ids[starts[:-1]] = [request.last_token_id for request in order]
-    for request, count, start in zip(order, tokens, starts.tolist(), strict=False):
-        computed = request.computed_tokens
-        if computed + count != request.wanted_tokens or count > 1:
-            token_ids[start : start + count] = request.token_ids[computed : computed + count]
+    for place in chunks:
+        request, start = order[place], starts[place]
+        computed, count = request.computed_tokens, tokens[place]
+        token_ids[start : start + count] = request.token_ids[computed : computed + count]
     return token_ids
 
 
@@ -111,16 +125,3 @@ def _slots(
 ) -> _Integers:
     block, place = np.divmod(positions, geometry.block_tokens)
     return tables[sequence_of, block].astype(np.int64) * geometry.page_rows + place
-
-
-def _segments(order: Sequence[Request], starts: _Integers) -> list[Segment]:
-    segments: list[Segment] = []
-    for request, start, end in zip(order, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        if request.adapter is None:
-            continue
-        tables = request.adapter.tables
-        if segments and segments[-1].adapter is tables:
-            segments[-1] = Segment(segments[-1].start, end, tables)
-        else:
-            segments.append(Segment(start, end, tables))
-    return segments
