@@ -11,17 +11,23 @@ ROUNDING: Final = {torch.float32: 1e-5, torch.float16: 2.0**-10, torch.bfloat16:
 
 _IS_SOAK: Final = os.environ.get("LORAPLEX_SOAK") == "1"
 _STRIDE: Final = 7
+"""Shares no factor with the length of any axis here: a step that soon visits every value."""
 
 
 def cells(
-    outer: Iterable[tuple[Any, ...]], inner: Sequence[tuple[Any, ...]]
+    outer: Iterable[tuple[Any, ...]], inner: Sequence[tuple[Any, ...]], turning: Sequence[Any]
 ) -> list[tuple[Any, ...]]:
-    """The product of both; in a sample each of `outer` once, with one of `inner` in turn.
+    """The product of `outer` and `inner`; in a sample each of `outer` once, `inner` in turn.
 
-    `inner`, a product itself, is walked in steps that share no factor with its length, so that
-    every value of each of its axes comes soon and with others beside it each time.
+    To each cell comes a value of `turning` in turn, so that its values meet those of all axes.
     """
-    if _IS_SOAK:
-        return [(*left, *right) for left in outer for right in inner]
     assert len(inner) % _STRIDE
-    return [(*left, *inner[_STRIDE * place % len(inner)]) for place, left in enumerate(outer)]
+    chosen = [
+        (*left, *(right if _IS_SOAK else inner[_STRIDE * place % len(inner)]))
+        for place, left in enumerate(outer)
+        for right in (inner if _IS_SOAK else inner[:1])
+    ]
+    return [
+        (*cell, turning[(_STRIDE * place + place // 13) % len(turning)])
+        for place, cell in enumerate(chosen)
+    ]

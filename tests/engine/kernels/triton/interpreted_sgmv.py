@@ -62,7 +62,8 @@ LAYOUTS = {
 }
 CELLS = cells(
     product(RANKS, ROWS),
-    list(product((torch.float32, torch.float16, torch.bfloat16), LAYOUTS, GEOMETRIES)),
+    list(product((torch.float32, torch.float16, torch.bfloat16), LAYOUTS)),
+    list(GEOMETRIES),
 )
 
 

@@ -136,7 +136,8 @@ def attention_tiles(
     elif head_size > 128:
         queries, keys, warps = 64, 32, 8
     elif is_prefill:
-        queries, keys, warps = 128, 64, 8
+        is_padded = head_size != _power_of_two(head_size)
+        queries, keys, warps = 128, 32 if is_padded else 64, 8
     else:
         queries, keys, warps = 64, 32 if head_size > 64 else 64, 4
     return AttentionTiles(
