@@ -19,7 +19,7 @@
 namespace {
 
 constexpr long COLUMNS = 3 * LANES, TILE_ROWS = 4;
-constexpr long BLOCK_FEATURES = 288, BLOCK_ROWS = 96, FEW_ROWS = 32;
+constexpr long BLOCK_FEATURES = 192, BLOCK_ROWS = 96, FEW_ROWS = 32;
 constexpr long UNROLLED = 4, CACHE_LINE = 64, LINES_A_STEP = 2;
 constexpr long MOST_LINES = BLOCK_FEATURES / UNROLLED * LINES_A_STEP;
 
@@ -46,6 +46,26 @@ struct Sums {
     }
 };
 
+// The weights of two features, widened when they are used.
+template <typename Weight>
+struct Pair;
+
+template <>
+struct Pair<float> {
+    const float* at;
+    Pair(const float* panel, long k) : at(panel + k * COLUMNS) {}
+    f8 first(int v) const { return load(at + v * LANES); }
+    f8 second(int v) const { return load(at + COLUMNS + v * LANES); }
+};
+
+template <>
+struct Pair<uint16_t> {
+    const u8u* at;
+    Pair(const uint16_t* panel, long k) : at((const u8u*)(panel + k * COLUMNS)) {}
+    f8 first(int v) const { return lower_bfloat16(at[v]); }
+    f8 second(int v) const { return upper_bfloat16(at[v]); }
+};
+
 template <int ROWS, typename Weight>
 inline void multiply(const float* x, long x_stride, const Weight* panel, float* y, long y_stride,
                      long features, const float* start, const Lines& lines) {
@@ -57,37 +77,38 @@ inline void multiply(const float* x, long x_stride, const Weight* panel, float* 
     if constexpr (ROWS > 2) s2.begin(start ? start : y2);
     if constexpr (ROWS > 3) s3.begin(start ? start : y3);
     long k = 0;
+    // Not nested: the compiler keeps in memory what a lambda within a lambda changes.
     auto add = [&](long at, f8 a, f8 b, f8 c) __attribute__((always_inline)) {
         s0.add(x[at], a, b, c);
         if constexpr (ROWS > 1) s1.add(x1[at], a, b, c);
         if constexpr (ROWS > 2) s2.add(x2[at], a, b, c);
         if constexpr (ROWS > 3) s3.add(x3[at], a, b, c);
     };
-    auto two = [&](long at) __attribute__((always_inline)) {
-        if constexpr (std::is_same_v<Weight, float>) {
-            const float* w = panel + at * COLUMNS;
-            add(at, load(w), load(w + LANES), load(w + 2 * LANES));
-            w += COLUMNS;
-            add(at + 1, load(w), load(w + LANES), load(w + 2 * LANES));
-        } else {
-            const u8u* w = (const u8u*)(panel + at * COLUMNS);
-            u8 a = w[0], b = w[1], c = w[2];
-            add(at, lower_bfloat16(a), lower_bfloat16(b), lower_bfloat16(c));
-            add(at + 1, upper_bfloat16(a), upper_bfloat16(b), upper_bfloat16(c));
-        }
-    };
     const char* const* ahead = lines.addresses;
     long prefetching = least(features, pieces(lines.count, LINES_A_STEP) * UNROLLED);
     for (; k + UNROLLED <= prefetching; k += UNROLLED) {
         for (long line = 0; line < LINES_A_STEP; line++) __builtin_prefetch(*ahead++, 0, 2);
-        two(k), two(k + 2);
+        for (long at = k; at < k + UNROLLED; at += 2) {
+            Pair<Weight> w(panel, at);
+            add(at, w.first(0), w.first(1), w.first(2));
+            add(at + 1, w.second(0), w.second(1), w.second(2));
+        }
     }
-    for (; k + UNROLLED <= features; k += UNROLLED) two(k), two(k + 2);
-    for (; k + 2 <= features; k += 2) two(k);
+    for (; k + UNROLLED <= features; k += UNROLLED)
+        for (long at = k; at < k + UNROLLED; at += 2) {
+            Pair<Weight> w(panel, at);
+            add(at, w.first(0), w.first(1), w.first(2));
+            add(at + 1, w.second(0), w.second(1), w.second(2));
+        }
+    for (; k + 2 <= features; k += 2) {
+        Pair<Weight> w(panel, k);
+        add(k, w.first(0), w.first(1), w.first(2));
+        add(k + 1, w.second(0), w.second(1), w.second(2));
+    }
     if constexpr (std::is_same_v<Weight, float>)
         if (k < features) {
-            const float* w = panel + k * COLUMNS;
-            add(k, load(w), load(w + LANES), load(w + 2 * LANES));
+            Pair<Weight> w(panel, k);
+            add(k, w.first(0), w.first(1), w.first(2));
         }
     s0.end(y);
     if constexpr (ROWS > 1) s1.end(y1);
