@@ -55,9 +55,9 @@ class EngineCore:
         self._pool = pool = device.pool
         self._steps = Steps(device.executor, device.steps_ahead)
         self._has_news = threading.Event()
-        scale = ValueScale()
-        self._residency = AdapterResidency(pool, scale)
-        self._cache = PrefixCache(pool, config.block_tokens, scale)
+        self._scale = ValueScale()
+        self._residency = AdapterResidency(pool, self._scale)
+        self._cache = PrefixCache(pool, config.block_tokens, self._scale)
         self._budget = PageBudget(pool, self._cache, self._residency)
         self._prefixes = PrefixSharing(
             self._cache,
@@ -215,6 +215,7 @@ class EngineCore:
             if one.error is not None:
                 outputs += self._fail_step(one.step.requests, one.error)
                 continue
+            self._scale.record_step(sum(one.step.tokens) / self._limits.block_tokens, one.seconds)
             for request, outcome in zip(one.step.sampled, one.outcomes, strict=True):
                 if request.state is RequestState.ENDED:
                     continue

@@ -1,5 +1,6 @@
 """Steps on their way: submitted in order, read in order, as far ahead as the device allows."""
 
+import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,10 +14,14 @@ from loraplex.engine.scheduler.plan import StepPlan
 
 @dataclass(frozen=True, slots=True)
 class FinishedStep:
-    """`outcomes` is one for each request of `step.sampled`, none where the step failed."""
+    """`outcomes` is one for each request of `step.sampled`, none where the step failed.
+
+    `seconds` is how long the device had this step to itself, as far as the host can tell.
+    """
 
     step: AssembledStep
     outcomes: list[SampledToken | DomainError]
+    seconds: float
     error: Exception | None = None
 
 
@@ -26,12 +31,14 @@ class Steps:
     def __init__(self, executor: Executor, steps_ahead: int) -> None:
         self._executor = executor
         self._steps_ahead = steps_ahead
-        self._in_flight: deque[PendingStep] = deque()
+        self._in_flight: deque[tuple[PendingStep, float]] = deque()
+        self._finished_at = 0.0
 
     def submit(self, plan: StepPlan) -> AssembledStep:
         """Start a step. Raises whatever it fails with before it has begun."""
+        submitted_at = time.monotonic()
         pending = self._executor.submit(plan)
-        self._in_flight.append(pending)
+        self._in_flight.append((pending, submitted_at))
         return pending.step
 
     def wait_for_excess(self) -> Iterator[FinishedStep]:
@@ -44,8 +51,13 @@ class Steps:
             yield self._wait_for_first()
 
     def _wait_for_first(self) -> FinishedStep:
-        pending = self._in_flight.popleft()
+        pending, submitted_at = self._in_flight.popleft()
+        outcomes: list[SampledToken | DomainError] = []
+        failure = None
         try:
-            return FinishedStep(pending.step, pending.outcomes())
+            outcomes = pending.outcomes()
         except Exception as error:  # whoever accounts for the step tells its requests
-            return FinishedStep(pending.step, [], error)
+            failure = error
+        began_at = max(submitted_at, self._finished_at)
+        self._finished_at = time.monotonic()
+        return FinishedStep(pending.step, outcomes, self._finished_at - began_at, failure)
