@@ -10,7 +10,8 @@
 
 namespace sgmv {
 
-constexpr long ITEM_RANKS = 4, ITEM_ROWS = 48, ITEM_COLUMNS = 384;
+constexpr long ITEM_RANKS = 4, ITEM_ROWS = DOTS_ROWS, ITEM_COLUMNS = 192, DELTA_ROWS = 8;
+constexpr long MANY_ROWS = 16;
 
 // Tables are views of larger ones, so their strides come with them.
 struct Tables {
@@ -71,12 +72,14 @@ void shrink_items(const float* pages, const Tables& t, Rows rows, long in_featur
         Segment segment = rows.segments[s];
         for (long slice = 0; slice < t.slices; slice++) {
             long rank = t.rank(segment.adapter, slice);
-            for (long first = 0; first < rank; first += ranks_an_item)
+            // Many rows read A again and again: then whole tiles, from the first-level cache.
+            long step = segment.end - segment.start < MANY_ROWS ? ranks_an_item : t.tile_rank;
+            for (long first = 0; first < rank; first += step)
                 for (long row = segment.start; row < segment.end; row += ITEM_ROWS)
                     if (item++ % threads == mine)
                         visit(ShrinkItem{
                             t.row(pages, segment.adapter, slice, first, in_features), slice, first,
-                            least(ranks_an_item, rank - first), row,
+                            least(step, rank - first), row,
                             least(ITEM_ROWS, segment.end - row)});
         }
     }
@@ -103,9 +106,11 @@ void expand_items(const Tables& t, Rows rows, const int64_t* slice_starts, Visit
 inline void shrink(const float* x, long x_stride, long in_features, const float* pages,
                    const Tables& tables, Rows rows, Intermediate h) {
     shrink_items(pages, tables, rows, in_features, [&](const ShrinkItem& item) {
-        dots_of_all(x + item.row * x_stride, x_stride, item.rows, item.a, in_features, item.ranks,
-                    in_features, h.values + item.row * h.row + item.slice * h.slice + item.first_rank,
-                    h.row);
+        float* to = h.values + item.row * h.row + item.slice * h.slice + item.first_rank;
+        bool is_whole = item.rows >= 2 && item.ranks % 4 == 0 && item.ranks <= DOTS_OTHERS;
+        (is_whole ? dots_of_many : dots_of_all)(x + item.row * x_stride, x_stride, item.rows,
+                                                item.a, in_features, item.ranks, in_features, to,
+                                                h.row);
     });
 }
 
@@ -151,14 +156,18 @@ inline void add_scaled(float* y, const float* delta, float scale, long size) {
 
 inline void expand(float* y, long y_stride, Intermediate h, const float* pages,
                    const Tables& tables, Scales scales, Rows rows, const int64_t* slice_starts) {
-    alignas(32) float delta[ITEM_ROWS * ITEM_COLUMNS];
-    expand_items(tables, rows, slice_starts, [&](const ExpandItem& item) {
+    alignas(32) float delta[DELTA_ROWS * ITEM_COLUMNS];
+    expand_items(tables, rows, slice_starts, [&](ExpandItem item) {
         float scale = scales.values[item.adapter * scales.adapter + item.slice * scales.slice];
-        expand_item(tables, pages, item, h.values + item.row * h.row + item.slice * h.slice, h.row,
-                    delta);
-        float* to = y + item.row * y_stride + slice_starts[item.slice] + item.column;
-        for (long i = 0; i < item.rows; i++)
-            add_scaled(to + i * y_stride, delta + i * item.columns, scale, item.columns);
+        long end = item.row + item.rows;
+        for (; item.row < end; item.row += DELTA_ROWS) {
+            item.rows = least(DELTA_ROWS, end - item.row);
+            expand_item(tables, pages, item, h.values + item.row * h.row + item.slice * h.slice,
+                        h.row, delta);
+            float* to = y + item.row * y_stride + slice_starts[item.slice] + item.column;
+            for (long i = 0; i < item.rows; i++)
+                add_scaled(to + i * y_stride, delta + i * item.columns, scale, item.columns);
+        }
     });
 }
 
