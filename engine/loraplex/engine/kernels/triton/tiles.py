@@ -146,7 +146,7 @@ def attention_tiles(
         parts,
         warps,
         stages=3 if is_decode else 2,
-        registers=ALL_REGISTERS if is_wide or is_decode else None,
+        registers=ALL_REGISTERS if is_wide or is_decode or head_size <= 64 else None,
     )
 
 
