@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks import adapter_churn, adapter_scale, peers, peft_batch
+from tests.benchmarks import adapter_churn, adapter_scale, peers, peft_batch, prefix_hit
 from tests.engine.benchmarks.conftest import TinyFolders
 
 Lines = list[dict[str, Any]]
@@ -51,6 +51,17 @@ def test_churn_loads_adapters_beside_a_stream_whose_tokens_stay(
     assert one["tokens_are_identical"]
     assert one["loads_per_s"] > 0
     assert last["itl_ratio"] == one["itl_ratio"] > 0
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_the_second_request_on_a_prefix_hits(lines: Callable[..., Lines], rank: int) -> None:
+    *each, median = lines(
+        prefix_hit.main,
+        *("--prefix-tokens", 64, "--suffix-tokens", 5, "--repeat", 2, "--rank", rank),
+    )
+    assert [line["kind"] for line in each] == ["miss", "hit"] * 2
+    assert [line["cached_tokens"] for line in each] == [0, 64] * 2
+    assert median["ratio"] > 0
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
