@@ -84,14 +84,14 @@ def _fingerprint(compiler: str) -> str:
 
 def _cache_dir() -> Path:
     """A folder that only this user can write to: what lies in it will be executed."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = base / "loraplex" / "kernels"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.stat()
         if status.st_uid == os.getuid() and not status.st_mode & 0o022:
             with tempfile.TemporaryFile(dir=folder):
                 return folder
-    except OSError:
+    except (OSError, RuntimeError):  # a user without a home has no folder either
         pass
     return Path(tempfile.mkdtemp(prefix="loraplex-kernels-"))
