@@ -181,6 +181,10 @@ def test_a_stop_token_ends_a_request_though_the_device_is_a_step_ahead() -> None
     assert answer.token_ids == tokens[:4]
     assert answer.finish_reason is FinishReason.STOP
     assert device.submitted_tokens == 9 + 4, "the row of the fifth token was thrown away"
+    assert engine.wait_for_work(0), "the step that was ahead is still to be read"
+    assert engine.step() == []
+    assert engine.load().kv_pages == 0
+    assert not engine.wait_for_work(0)
 
 
 def test_a_device_that_runs_ahead_always_has_a_step_to_do() -> None:

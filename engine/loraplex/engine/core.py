@@ -134,6 +134,7 @@ class EngineCore:
         Where the device runs ahead, this submits a step before it reads the one before.
         """
         self._has_news.clear()
+        was_ahead = self._steps.are_in_flight
         outputs, self._outputs = self._outputs, []
         if self._scheduler.must_settle:
             outputs += self._settle(self._steps.wait_for_all())
@@ -144,7 +145,8 @@ class EngineCore:
             self._submit(plan, outputs)
         finished = self._steps.wait_for_excess() if plan.grants else self._steps.wait_for_all()
         outputs += self._settle(finished)
-        if (outputs or plan.grants or plan.is_stalled) and self.has_work:
+        has_changed = bool(outputs or plan.grants or plan.is_stalled or was_ahead)
+        if self._steps.are_in_flight or (has_changed and self.has_work):
             # What has just ended may have made room. A step that did nothing would do nothing
             # again until somebody calls or a load ends.
             self._has_news.set()

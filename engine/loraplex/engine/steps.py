@@ -34,6 +34,10 @@ class Steps:
         self._in_flight: deque[tuple[PendingStep, float]] = deque()
         self._finished_at = 0.0
 
+    @property
+    def are_in_flight(self) -> bool:
+        return bool(self._in_flight)
+
     def submit(self, plan: StepPlan) -> AssembledStep:
         """Start a step. Raises whatever it fails with before it has begun."""
         submitted_at = time.monotonic()
