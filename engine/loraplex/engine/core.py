@@ -169,11 +169,13 @@ class EngineCore:
         free_pages = self._pool.free_pages
         adapter_pages = self._residency.resident_pages
         cached_pages = self._cache.evictable_pages
+        # Seen in a step's middle the counts may not add up yet.
+        kv_pages = max(0, self._geometry.pages - free_pages - adapter_pages - cached_pages)
         return WorkerLoad(
             running_requests=len(self._scheduler.running),
             waiting_requests=self._scheduler.waiting_requests,
             free_pages=free_pages,
-            kv_pages=self._geometry.pages - free_pages - adapter_pages - cached_pages,
+            kv_pages=kv_pages,
             adapter_pages=adapter_pages,
             resident_adapters=self._residency.resident_adapters,
             prompt_tokens=self._prompt_tokens,

@@ -153,24 +153,6 @@ class AdapterResidency:
         self.evictions += 1
         self.scale.evicted(entry.value)
 
-    def make_room(self, pages: int, may_evict: Callable[[AdapterKey], bool]) -> bool:
-        """Evict idle adapters, the least valuable first, until `pages` are free.
-
-        Evicts nothing and answers False where even that would not be enough.
-        """
-        missing = pages - self.pool.free_pages
-        victims = []
-        for entry in self.idle_by_value(may_evict) if missing > 0 else ():
-            victims.append(entry)
-            missing -= len(entry.pages)
-            if missing <= 0:
-                break
-        if missing > 0:
-            return False
-        for victim in victims:
-            self.evict(victim)
-        return True
-
     def _enter_idle_if_unused(self, entry: ResidentAdapter) -> None:
         if not (entry.users or entry.is_loading or entry.key in self._pinned):
             entry.idle_floor = self.scale.floor
