@@ -18,6 +18,7 @@ from loraplex.platform.metering import models as _metering  # noqa: F401
 from loraplex.platform.pools import models as _pools  # noqa: F401
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy import models as _tenancy  # noqa: F401
+from loraplex.platform.webhooks import models as _webhooks  # noqa: F401
 
 TENANT_TABLES = """
 SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -125,6 +126,10 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "reservations": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "auth_failures": {"SELECT", "INSERT", "UPDATE"},
         "outbox": {"INSERT"},
+        "webhook_endpoints": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+        "webhook_events": {"SELECT", "INSERT"},
+        "webhook_deliveries": {"SELECT", "INSERT", "UPDATE"},
+        "webhook_attempts": {"SELECT"},
     }
 
 
@@ -137,7 +142,7 @@ def test_nobody_but_the_migrator_may_change_the_ledger(catalogue: Connection) ->
     assert changers == [("loraplex_migrator",)]
 
 
-def test_readonly_reads_everything_but_hashes_and_writes_nothing(catalogue: Connection) -> None:
+def test_readonly_reads_everything_but_secrets_and_writes_nothing(catalogue: Connection) -> None:
     privileges = rows(
         catalogue,
         "SELECT DISTINCT privilege_type FROM information_schema.role_column_grants"
@@ -159,6 +164,8 @@ def test_readonly_reads_everything_but_hashes_and_writes_nothing(catalogue: Conn
         "operator_keys.key_hash",
         "web_sessions.token_hash",
         "operator_sessions.token_hash",
+        "webhook_endpoints.sealed_secret",
+        "webhook_endpoints.previous_sealed_secret",
     }
 
 

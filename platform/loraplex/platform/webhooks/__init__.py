@@ -1,0 +1,1 @@
+"""Tells tenants' own servers what happened: events, endpoints, deliveries and their attempts."""
