@@ -1,7 +1,10 @@
 import json
 import os
+import struct
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -66,6 +69,55 @@ def test_an_upload_that_takes_too_much_memory_is_a_verdict() -> None:
     (reason,) = msgspec.json.decode(done, type=Verdict).reasons
     assert reason.code == ReasonCode.VALIDATION_LIMIT
     assert str(512 * 1024 * 1024) in reason.message
+
+
+def million_empty_tensors(weights: Path) -> None:
+    entry = '"t%d":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}'
+    header = "{" + ",".join(entry % number for number in range(1_000_000)) + "}"
+    weights.write_bytes(struct.pack("<Q", len(header)) + header.encode())
+
+
+def blank_header(weights: Path) -> None:
+    weights.write_bytes(struct.pack("<Q", 99_000_000) + b"{" + b" " * 98_999_998 + b"}")
+
+
+def repeated_keys(weights: Path) -> None:
+    entry = b'"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}'
+    header = b"{" + entry + b"," + entry + b"}"
+    weights.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+
+
+def path_as_a_name(weights: Path) -> None:
+    header = b'{"../../etc/passwd":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    weights.write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+
+
+def header_of_nothing_but_brackets(weights: Path) -> None:
+    header = b'{"a":' + b"[" * 8_000_000 + b"}"
+    weights.write_bytes(struct.pack("<Q", len(header)) + header)
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (million_empty_tensors, "claims a header of"),
+        (blank_header, "claims a header of 99000000 bytes"),
+        (repeated_keys, "repeats the key 't'"),
+        (path_as_a_name, "../../etc/passwd"),
+        (header_of_nothing_but_brackets, "deeper"),
+    ],
+)
+def test_a_hostile_file_is_refused_fast(
+    tmp_path: Path, write: Callable[[Path], None], words: str
+) -> None:
+    weights = tmp_path / "adapter_model.safetensors"
+    write(weights)
+    begun_at = time.monotonic()
+    verdict = validate_files(CONFIG, weights, SMOLLM2, ValidationLimits(cpu_seconds=2))
+    assert time.monotonic() - begun_at < 15  # a busy machine; alone it takes half a second
+    (reason,) = verdict.reasons
+    assert reason.code == ReasonCode.FILE_MALFORMED
+    assert words in reason.message
 
 
 def test_silence_past_the_time_limit_is_no_verdict(tmp_path: Path) -> None:
