@@ -7,7 +7,7 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loraplex.platform.secrets import SecretKeys, WeakSecretKey
+from loraplex.platform.secrets import SealBroken, SecretKeys, WeakSecretKey
 from loraplex.platform.settings import Settings
 
 OLD, NEW = "o" * 32, "n" * 32
@@ -72,3 +72,21 @@ def test_gateways_share_one_curve_key_pair() -> None:
     assert one == other
     assert zmq.curve_public(one.secret) == one.public
     assert SecretKeys([NEW]).gateway_curve() != one
+
+
+@given(st.binary(max_size=200))
+def test_what_is_encrypted_opens_under_every_key_that_was_first(data: bytes) -> None:
+    old, both = SecretKeys([OLD]), SecretKeys([NEW, OLD])
+    assert both.decrypt("imports", old.encrypt("imports", data)) == data
+    assert both.decrypt("imports", both.encrypt("imports", data)) == data
+    assert len(data) < 4 or data not in old.encrypt("imports", data)
+
+
+def test_what_is_encrypted_for_one_purpose_opens_for_no_other() -> None:
+    keys = SecretKeys([OLD])
+    sealed = keys.encrypt("imports", b"credentials")
+    for opener, purpose in ((keys, "webhooks"), (SecretKeys([NEW]), "imports")):
+        with pytest.raises(SealBroken):
+            opener.decrypt(purpose, sealed)
+    with pytest.raises(SealBroken):
+        keys.decrypt("imports", sealed[:-4] + b"AAAA")

@@ -4,6 +4,7 @@ The secret is a list. The first signs; all verify, so a new one is put in front 
 stay until nothing signed with them is left.
 """
 
+import base64
 import hashlib
 import hmac
 import os
@@ -11,10 +12,13 @@ import secrets
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from loraplex.engine.protocol.errors import DomainError, Kind
 from loraplex.platform.settings import Settings
+
+if TYPE_CHECKING:
+    from cryptography.fernet import MultiFernet
 
 SECRET_KEY_FILE = "secret_key"  # noqa: S105 - a file's name
 MIN_KEY_CHARACTERS = 32
@@ -24,6 +28,20 @@ class WeakSecretKey(DomainError):
     """LORAPLEX_SECRET_KEY holds a key too short to be one, or none."""
 
     kind, code = Kind.INVALID, "weak_secret_key"
+
+
+class SealBroken(DomainError):
+    """What was stored encrypted does not open under any of the keys: one was taken away."""
+
+    kind, code = Kind.OVERLOADED, "seal_broken"
+
+    def __init__(self, purpose: str) -> None:
+        super().__init__(
+            f"A stored secret ({purpose}) was encrypted under a key that LORAPLEX_SECRET_KEY no "
+            "longer lists.",
+            field="LORAPLEX_SECRET_KEY",
+            rule="every key that something was encrypted under",
+        )
 
 
 class CurveKeys(NamedTuple):
@@ -75,6 +93,25 @@ class SecretKeys:
     def verify(self, purpose: str, data: bytes, mac: bytes) -> bool:
         """Whether `mac` is that of `data` under any of the keys."""
         return any(hmac.compare_digest(known, mac) for known in self.macs(purpose, data))
+
+    def encrypt(self, purpose: str, data: bytes) -> bytes:
+        """`data` readable again by `decrypt` alone: encrypted and authenticated, first key."""
+        return self._fernet(purpose).encrypt(data)
+
+    def decrypt(self, purpose: str, sealed: bytes) -> bytes:
+        """What `encrypt` was given, under any of the keys. Raises SealBroken."""
+        from cryptography.fernet import InvalidToken
+
+        try:
+            return self._fernet(purpose).decrypt(sealed)
+        except InvalidToken:
+            raise SealBroken(purpose) from None
+
+    def _fernet(self, purpose: str) -> "MultiFernet":
+        from cryptography.fernet import Fernet, MultiFernet
+
+        derived = [_derive(key, f"encrypt/{purpose}") for key in self._keys]
+        return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in derived])
 
     def gateway_curve(self) -> CurveKeys:
         """The key pair all gateways share towards workers."""

@@ -74,6 +74,15 @@ class Settings(BaseSettings):
     internal_url: str | None = None
     """Base URL of the controller's internal listener, where workers register."""
     internal_port: int | None = None
+    outbound_http: bool = False
+    """Whether addresses that tenants give (imports, webhooks) may be plain http://, in closed
+    networks."""
+    outbound_ports: str = "443"
+    """Comma-separated ports that such addresses may have."""
+    outbound_private_hosts: str | None = None
+    """Comma-separated host names and networks outside the public internet that they may lead to."""
+    outbound_ca_file: Path | None = None
+    """A PEM file of authorities to trust for them, beside the public ones."""
     max_upload_bytes: int = 1024 * 1024 * 1024
     validation_seconds: int = 30
     validation_memory_bytes: int = 512 * 1024 * 1024
