@@ -108,6 +108,21 @@ class EmptyUpload(DomainError):
         super().__init__(f"{field} is empty.", field=field, rule="at least 1 byte", value=0)
 
 
+class StorageQuotaExceeded(DomainError):
+    """The tenant's stored and reserved bytes leave no room for these."""
+
+    kind, code = Kind.LIMITED, "storage_quota_exceeded"
+
+    def __init__(self, limit_bytes: int, used_bytes: int, asked_bytes: int) -> None:
+        super().__init__(
+            f"{asked_bytes} bytes are asked for, and {used_bytes} of the {limit_bytes} bytes this "
+            "tenant may store are in use or reserved. Delete versions, or ask for more.",
+            rule=f"max_storage_bytes of {limit_bytes}, {used_bytes} used",
+            value=asked_bytes,
+            retry_after_seconds=60,
+        )
+
+
 class StoreUnavailable(DomainError):
     """The object store gave no proper answer."""
 

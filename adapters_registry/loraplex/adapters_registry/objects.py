@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MISSING = frozenset({"404", "NoSuchKey", "NotFound", "NoSuchBucket"})
 CHUNK_BYTES = 1024 * 1024
+MAX_COPY_BYTES = 5 * 1024**3
+"""What S3 copies in one call; beyond it boto3 copies in parts."""
 CONNECT_SECONDS = 5
 READ_SECONDS = 30
 
@@ -77,6 +79,15 @@ class ObjectStore:
             body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
             for chunk in body.iter_chunks(CHUNK_BYTES):
                 file.write(chunk)
+
+    def copy(self, source_key: str, key: str) -> None:
+        """Copy an object within the store. Raises BlobMissing."""
+        from boto3.s3.transfer import TransferConfig
+
+        source = {"Bucket": self.bucket, "Key": source_key}
+        one_call = TransferConfig(multipart_threshold=MAX_COPY_BYTES, use_threads=False)
+        with translated(source_key):
+            self.client.copy(source, self.bucket, key, Config=one_call)
 
     def size_bytes(self, key: str) -> int | None:
         """The object's size; None when there is no such object."""

@@ -8,6 +8,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
+from loraplex.adapters_registry.uploads import models as _uploads  # noqa: F401
 from loraplex.adapters_registry.versions import models as _versions  # noqa: F401
 from loraplex.platform.admission import models as _admission  # noqa: F401
 from loraplex.platform.database import outbox as _outbox  # noqa: F401
@@ -122,6 +123,11 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "workers": {"SELECT"},
         "adapters": {"SELECT", "INSERT", "UPDATE"},
         "adapter_versions": {"SELECT", "INSERT"},
+        "blobs": {"SELECT", "INSERT", "UPDATE"},
+        "storage_reservations": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+        "uploads": {"SELECT", "INSERT", "UPDATE"},
+        "upload_files": {"SELECT", "INSERT", "UPDATE"},
+        "upload_parts": {"SELECT", "INSERT"},
         "ledger": {"SELECT", "INSERT"},
         "reservations": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "auth_failures": {"SELECT", "INSERT", "UPDATE"},

@@ -1,8 +1,7 @@
 """A tenant's adapters and their versions; uploads."""
 
 import asyncio
-import tempfile
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
@@ -15,6 +14,7 @@ from loraplex.api.documentation import PROBLEM, form_body
 from loraplex.api.pages import CursorQuery, LimitQuery, page_of
 from loraplex.api.services import ServicesDep
 from loraplex.api.tenant.forms import FileLimit, receive_form
+from loraplex.api.tenant.incoming import temporary_folder
 from loraplex.api.tenant.schemas import Adapter, AdapterList, Reason, Version, VersionList
 
 router = APIRouter(prefix="/api/v1/adapters", tags=["adapters"], responses=PROBLEM)
@@ -81,28 +81,29 @@ async def upload_version(
 ) -> Version:
     """Upload adapter_config.json and adapter_model.safetensors as a new version."""
     await services.uploads.base_for(name)  # a bad name is refused before its bytes are read
-    folder = await asyncio.to_thread(_temporary_folder, services.settings.data_dir / "uploads")
-    try:
-        files = await receive_form(
-            request,
-            Path(folder.name),
-            [
-                FileLimit(CONFIG, MAX_CONFIG_BYTES),
-                FileLimit(MODEL, services.settings.max_upload_bytes),
-            ],
-        )
+    limits = [
+        FileLimit(CONFIG, MAX_CONFIG_BYTES),
+        FileLimit(MODEL, services.settings.max_upload_bytes),
+    ]
+    async with (
+        services.uploads.reserved(principal, _announced_bytes(request, limits)) as reservation_id,
+        temporary_folder(services.settings) as folder,
+    ):
+        files = await receive_form(request, folder, limits)
         config = await asyncio.to_thread(files[CONFIG].read_bytes)
-        view, is_new = await services.uploads.submit(principal, name, config, files[MODEL])
-    finally:
-        await asyncio.to_thread(folder.cleanup)
+        view, is_new = await services.uploads.submit(
+            principal, name, config, files[MODEL], reservation_id=reservation_id
+        )
     response.status_code = 202 if is_new else 200
     response.headers["Location"] = f"/api/v1/adapters/{name}/versions/{view.version}"
     return _version(view)
 
 
-def _temporary_folder(parent: Path) -> "tempfile.TemporaryDirectory[str]":
-    parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return tempfile.TemporaryDirectory(dir=parent)
+def _announced_bytes(request: Request, limits: Sequence[FileLimit]) -> int:
+    """How large the form may be: as it says, else as large as its files may be."""
+    most_bytes = sum(limit.limit_bytes for limit in limits)
+    declared = request.headers.get("content-length", "")
+    return min(int(declared), most_bytes) if declared.isdecimal() else most_bytes
 
 
 def _adapter(view: AdapterView) -> Adapter:

@@ -4,7 +4,13 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID, uuid4
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, LargeBinary, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    ForeignKeyConstraint,
+    LargeBinary,
+    UniqueConstraint,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from loraplex.platform.database.base import Base, Created
@@ -25,6 +31,8 @@ class Tenant(Base, Created):
     namespace: Mapped[str] = mapped_column(unique=True)
     state: Mapped[str] = mapped_column(default=TenantState.ACTIVE)
     max_concurrent_requests: Mapped[int] = mapped_column(default=64)
+    max_storage_bytes: Mapped[int] = mapped_column(BigInteger, default=50 * 1024**3)
+    max_open_uploads: Mapped[int] = mapped_column(default=16)
 
 
 class ApiKey(Base, Created):
