@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from loraplex.adapters_registry import tasks
+from loraplex.adapters_registry import tasks as all_tasks
 from loraplex.adapters_registry.uploads.service import Uploads
+from loraplex.adapters_registry.versions import tasks
 from loraplex.adapters_registry.versions.lifecycle import VALIDATE_VERSION
 from loraplex.adapters_registry.versions.models import AdapterVersion, VersionStatus
 from loraplex.platform.database.sessions import Database
@@ -17,7 +18,7 @@ from tests.adapters_registry.samples import sample
 
 def test_the_tasks_others_name_are_registered(services: Settings) -> None:
     app = make_celery(services)
-    scheduled = {entry["task"] for entry in tasks.BEAT_SCHEDULE.values()}
+    scheduled = {entry["task"] for entry in all_tasks.BEAT_SCHEDULE.values()}
     assert {VALIDATE_VERSION, *scheduled} <= set(app.tasks)
 
 

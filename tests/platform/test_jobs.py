@@ -160,8 +160,18 @@ def test_a_job_is_acknowledged_late_within_limits(settings: Settings) -> None:
     assert configuration.worker_prefetch_multiplier == 1
     assert configuration.accept_content == ["json"]
     assert configuration.broker_connection_max_retries is None
-    visibility = configuration.broker_transport_options["visibility_timeout"]
-    assert configuration.task_soft_time_limit < configuration.task_time_limit < visibility
+    assert not configuration.worker_cancel_long_running_tasks_on_connection_loss
+
+
+def test_every_job_ends_before_the_broker_would_give_it_to_another(settings: Settings) -> None:
+    app = make_celery(settings)
+    app.loader.import_default_modules()
+    app.finalize()
+    visibility = app.conf.broker_transport_options["visibility_timeout"]
+    ours = [task for name, task in app.tasks.items() if name.startswith("loraplex.")]
+    assert ours
+    for task in ours:
+        assert task.soft_time_limit < task.time_limit < visibility, task.name
 
 
 def test_beat_asks_only_for_jobs_that_exist(settings: Settings) -> None:
@@ -171,7 +181,6 @@ def test_beat_asks_only_for_jobs_that_exist(settings: Settings) -> None:
     asked_for = {entry["task"] for entry in app.conf.beat_schedule.values()}
     assert {"loraplex.sweep_reservations", "loraplex.sweep_expired"} <= asked_for
     assert asked_for <= set(app.tasks)
-    assert Path(app.conf.beat_schedule_filename).parent == settings.run_dir
 
 
 def test_components_contribute_modules_of_jobs() -> None:

@@ -33,9 +33,17 @@ TASK_MODULES_GROUP = "loraplex.tasks"
 OWN_MODULES = ("loraplex.platform.sweeps",)
 
 SOFT_LIMIT_SECONDS = 300
-HARD_LIMIT_SECONDS = 330
-VISIBILITY_SECONDS = 600
-"""When the broker gives an unacknowledged message to another worker: later than any job's end."""
+"""When a job that does not end is cancelled, unless it asked for longer."""
+LONGEST_SOFT_LIMIT_SECONDS = 1200
+HARD_LIMIT_MARGIN_SECONDS = 30
+"""How much later the process is killed that did not obey."""
+VISIBILITY_SECONDS = 1800
+"""When the broker gives an unacknowledged message to another worker: later than any job's end.
+
+Nothing waits for that: sweepers ask again much sooner.
+"""
+BROKER_SECONDS = 15
+"""How long a broker may be silent within a call; one that is merely frozen must not hang us."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,7 @@ class Jobs(Celery):  # type: ignore[misc]  # Celery is untyped
 
 
 def job(
-    name: str,
+    name: str, *, soft_limit_seconds: int = SOFT_LIMIT_SECONDS
 ) -> Callable[
     [Callable[Concatenate[JobContext, P], Awaitable[None]]],
     Callable[Concatenate[JobContext, P], Awaitable[None]],
@@ -93,8 +101,10 @@ def job(
     """Register an async function as the Celery task `name`.
 
     The function gets the JobContext first and the message's keyword arguments after it; it stays
-    an ordinary async function for whoever calls it directly.
+    an ordinary async function for whoever calls it directly. Past `soft_limit_seconds` it is
+    cancelled.
     """
+    assert soft_limit_seconds <= LONGEST_SOFT_LIMIT_SECONDS, "the broker would redeliver it"
 
     def register(
         body: Callable[Concatenate[JobContext, P], Awaitable[None]],
@@ -104,7 +114,12 @@ def job(
             assert context is not None, "a worker's child opens its context before its first job"
             context.run(body, context, *args, **kwargs)
 
-        shared_task(name=name, bind=True)(run)
+        shared_task(
+            name=name,
+            bind=True,
+            soft_time_limit=soft_limit_seconds,
+            time_limit=soft_limit_seconds + HARD_LIMIT_MARGIN_SECONDS,
+        )(run)
         return body
 
     return register
@@ -131,22 +146,24 @@ def _configuration(settings: Settings) -> Mapping[str, Any]:
         "task_default_queue": "loraplex",
         "task_acks_late": True,
         "task_reject_on_worker_lost": True,
-        "task_soft_time_limit": SOFT_LIMIT_SECONDS,
-        "task_time_limit": HARD_LIMIT_SECONDS,
         # The relay tries again by itself, so a publish that fails should fail soon.
         "task_publish_retry": False,
         "worker_prefetch_multiplier": 1,
-        "worker_cancel_long_running_tasks_on_connection_loss": True,
+        # A job that runs when the broker dies goes on: its row has the claim, and the message that
+        # comes a second time finds the row moved on.
+        "worker_cancel_long_running_tasks_on_connection_loss": False,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
-        "broker_connection_timeout": 5,
+        "broker_connection_timeout": BROKER_SECONDS,
         "broker_transport_options": {
             "visibility_timeout": VISIBILITY_SECONDS,
-            "socket_connect_timeout": 5,
+            "socket_connect_timeout": BROKER_SECONDS,
+            "socket_timeout": BROKER_SECONDS,
             "socket_keepalive": True,
             "health_check_interval": 10,
         },
-        "beat_schedule_filename": str(settings.run_dir / "beat-schedule"),
+        # In memory: every interval is short, and a file that a kill tore would stop beat for good.
+        "beat_scheduler": "celery.beat:Scheduler",
         "beat_max_loop_interval": 5,
         "enable_utc": True,
         "timezone": "UTC",

@@ -19,6 +19,7 @@ from loraplex.adapters_registry.versions import lifecycle
 from loraplex.adapters_registry.versions.lifecycle import Attempt
 from loraplex.engine.protocol.identity import Digest, digest_of_file
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.leases import LeaseLost, under_lease
 from loraplex.platform.tenancy.identity import TenantId
 
 
@@ -44,8 +45,15 @@ class VersionChecker:
             attempt = await lifecycle.begin(session, tenant_id, version_id)
         if attempt is None:
             return False
+
+        async def renew() -> bool:
+            async with self.database.unit_of_work() as session:
+                return await lifecycle.renew(session, attempt)
+
         try:
-            verdict = await asyncio.to_thread(self.verdict, attempt)
+            verdict = await under_lease(asyncio.to_thread(self.verdict, attempt), renew)
+        except LeaseLost:
+            return False
         except (StoreUnavailable, BlobMissing, BytesDiffer, ValidatorFailed, OSError) as error:
             async with self.database.unit_of_work() as session:
                 return await lifecycle.put_back(session, attempt, f"{error}")

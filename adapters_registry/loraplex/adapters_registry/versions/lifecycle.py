@@ -7,7 +7,8 @@
 What the platform failed to check is rejected too, in the end; uploading the same bytes again
 reopens it for one more attempt.
 
-`attempts` fences: whoever began attempt 3 can no longer finish once attempt 4 has begun.
+`attempts` fences: whoever began attempt 3 can no longer finish once attempt 4 has begun. While one
+runs, its deadline is a lease that it renews.
 """
 
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from loraplex.engine.protocol.adapter import AdapterSpec
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.database.outbox import enqueue
+from loraplex.platform.leases import LEASE_SECONDS
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant
 
@@ -37,8 +39,6 @@ VALIDATE_VERSION = "loraplex.adapters_registry.validate_version"
 
 QUEUE_SECONDS = 20
 """From the upload, or a failed attempt, until the sweeper asks for validation again."""
-VALIDATION_SECONDS = 120
-"""Fetching and checking; past it the attempt is taken for dead."""
 MAX_ATTEMPTS = 5
 SWEEP_BATCH = 100
 MAX_ERROR_CHARACTERS = 1000
@@ -71,7 +71,7 @@ async def begin(session: AsyncSession, tenant_id: TenantId, version_id: UUID) ->
         .values(
             status=VersionStatus.VALIDATING,
             attempts=AdapterVersion.attempts + 1,
-            deadline_at=in_seconds(VALIDATION_SECONDS),
+            deadline_at=in_seconds(LEASE_SECONDS),
         )
         .returning(AdapterVersion.adapter_id, AdapterVersion.attempts)
     )
@@ -100,6 +100,11 @@ async def begin(session: AsyncSession, tenant_id: TenantId, version_id: UUID) ->
         namespace=TenantNamespace(namespace),
         table=msgspec.convert(table, ModuleTable),
     )
+
+
+async def renew(session: AsyncSession, attempt: Attempt) -> bool:
+    """Say that the attempt is alive; False when it is no longer the current one."""
+    return await settle(session, attempt, {"deadline_at": in_seconds(LEASE_SECONDS)})
 
 
 async def accept(session: AsyncSession, attempt: Attempt, spec: AdapterSpec) -> bool:
