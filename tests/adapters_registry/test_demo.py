@@ -90,7 +90,7 @@ async def test_the_demo_is_complete_and_the_same_at_every_start(
         assert principal.max_concurrent_requests == 64
         async with database.unit_of_work(principal.tenant_id) as session:
             adapters = await Catalogue().list_adapters(session, principal)
-        latest = {adapter.name: adapter.latest_version for adapter in adapters}
+        latest = {adapter.name: adapter.latest_version for adapter in adapters.items}
         for adapter_name in DEMO_TENANTS[name]:
             version = latest[adapter_name]
             assert version is not None

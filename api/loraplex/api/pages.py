@@ -1,52 +1,28 @@
-"""Lists in pages: an opaque cursor names the last item shown, so insertions shift nothing."""
+"""The query parameters of every list: `limit` and `cursor`."""
 
-import base64
-import binascii
-from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from fastapi import Query
+from fastapi import Depends, Query
 
-from loraplex.api.refusals import InvalidValue
-
-T = TypeVar("T")
-
-LimitQuery = Annotated[int, Query(ge=1, le=200, description="How many items at most.")]
-CursorQuery = Annotated[
-    str | None, Query(max_length=512, description="`next_cursor` of the page before.")
-]
+from loraplex.platform.database.pages import (
+    DEFAULT_LIMIT,
+    MAX_CURSOR_CHARACTERS,
+    MAX_LIMIT,
+    PageRequest,
+)
 
 
-def page_of(
-    items: Sequence[T], key: Callable[[T], str], limit: int, cursor: str | None
-) -> tuple[list[T], str | None]:
-    """Up to `limit` items after the cursor's, in the order of `items`, and the next cursor.
-
-    `key` is unique. Raises InvalidValue for a cursor that no page of this list gave.
-    """
-    start = 0
-    if cursor is not None:
-        keys = [key(item) for item in items]
-        last = _decoded(cursor)
-        if last not in keys:
-            raise InvalidValue(
-                "`cursor` should be the `next_cursor` of a page of this list.",
-                field="cursor",
-                rule="a next_cursor",
-            )
-        start = keys.index(last) + 1
-    shown = list(items[start : start + limit])
-    has_more = start + limit < len(items)
-    return shown, _encoded(key(shown[-1])) if has_more else None
+async def page_request(
+    limit: Annotated[
+        int, Query(ge=1, le=MAX_LIMIT, description="How many items at most.")
+    ] = DEFAULT_LIMIT,
+    cursor: Annotated[
+        str | None,
+        Query(max_length=MAX_CURSOR_CHARACTERS, description="`next_cursor` of the page before."),
+    ] = None,
+) -> PageRequest:
+    return PageRequest(limit, cursor)
 
 
-def _encoded(text: str) -> str:
-    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def _decoded(cursor: str) -> str | None:
-    try:
-        padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        return base64.b64decode(padded, altchars=b"-_", validate=True).decode()
-    except (ValueError, binascii.Error):
-        return None
+PageDep = Annotated[PageRequest, Depends(page_request)]
+"""A list route's page, for a service to pass on to its Keyset."""

@@ -206,7 +206,7 @@ async def test_a_neighbours_adapter_looks_like_one_that_never_was(
             with pytest.raises(ModelNotFound) as refused:
                 await catalogue.resolve(session, stranger, name)
             assert refused.value.message.replace(name, "?") == ModelNotFound("?").message
-        assert await catalogue.list_adapters(session, stranger) == []
+        assert (await catalogue.list_adapters(session, stranger)).items == []
         with pytest.raises(AdapterNotFound):
             await catalogue.get_adapter(session, stranger, "support")
         with pytest.raises(AdapterNotFound):
@@ -235,17 +235,17 @@ async def test_the_owner_sees_every_version_whatever_its_status(
     await add_adapter(system_database, tenant, base, PlannedAdapter("empty", True, ()))
     catalogue = Catalogue()
     async with database.unit_of_work(tenant.tenant_id) as session:
-        empty, support = await catalogue.list_adapters(session, tenant)
+        empty, support = (await catalogue.list_adapters(session, tenant)).items
         assert (empty.name, empty.latest_version) == ("empty", None)
         assert support == await catalogue.get_adapter(session, tenant, "support")
         assert support.latest_version is not None
         assert support.latest_version.status is REJECTED
         assert support.base == base.base_name
-        versions = await catalogue.list_versions(session, tenant, "support")
+        versions = (await catalogue.list_versions(session, tenant, "support")).items
         assert [version.version for version in versions] == [2, 1]
         assert versions[1] == await catalogue.get_version(session, tenant, "support", 1)
         assert versions[1].model == f"{tenant.tenant_name}/support:v1"
-        assert await catalogue.list_versions(session, tenant, "empty") == []
+        assert (await catalogue.list_versions(session, tenant, "empty")).items == []
         with pytest.raises(VersionNotFound):
             await catalogue.get_version(session, tenant, "support", 3)
 

@@ -74,6 +74,19 @@ def test_lists_come_in_pages(mine: httpx.Client) -> None:
     assert rest["next_cursor"] is None
 
 
+def test_versions_come_in_pages_newest_first(mine: httpx.Client) -> None:
+    for adapter in ("pirate", "shout"):
+        mine.post("/api/v1/adapters/x/versions", files=files(adapter)).raise_for_status()
+    page = mine.get("/api/v1/adapters/x/versions", params={"limit": 1}).json()
+    assert [one["version"] for one in page["data"]] == [2]
+    after = {"cursor": page["next_cursor"]}
+    rest = mine.get("/api/v1/adapters/x/versions", params=after).json()
+    assert [one["version"] for one in rest["data"]] == [1]
+    assert rest["next_cursor"] is None
+    other = mine.get("/api/v1/adapters", params=after)
+    assert (other.status_code, other.json()["field"]) == (400, "cursor")
+
+
 @pytest.mark.parametrize(
     ("query", "field"),
     [({"limit": 0}, "limit"), ({"limit": "x"}, "limit"), ({"cursor": "!"}, "cursor")],

@@ -18,7 +18,11 @@ from loraplex.adapters_registry.versions.models import (
 )
 from loraplex.engine.protocol.identity import Digest
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.tenancy.identity import TenantId
+
+ADAPTERS_BY_NAME = Keyset("adapters", Adapter.name)
+NEWEST_VERSIONS = Keyset("versions", AdapterVersion.number, descending=True)
 
 
 class CallableVersion(NamedTuple):
@@ -103,49 +107,39 @@ class VersionRepository:
         assert spec is not None, "a ready version has a spec"
         return spec
 
-    async def adapters(self, tenant_id: TenantId, name: str | None = None) -> list[AdapterRow]:
-        """A tenant's adapters with their base's name and newest version of any status."""
-        newest = (
-            select(func.max(AdapterVersion.number))
-            .where(AdapterVersion.adapter_id == Adapter.id)
-            .correlate(Adapter)
-            .scalar_subquery()
-        )
-        statement = (
-            select(Adapter, BaseModel.name, AdapterVersion)
-            .join(BaseModel, BaseModel.id == Adapter.base_model_id)
-            .outerjoin(
-                AdapterVersion,
-                (AdapterVersion.tenant_id == Adapter.tenant_id)
-                & (AdapterVersion.adapter_id == Adapter.id)
-                & (AdapterVersion.number == newest),
-            )
-            .where(Adapter.tenant_id == tenant_id)
-            .options(defer(AdapterVersion.spec))
-            .order_by(Adapter.name)
-        )
-        if name is not None:
-            statement = statement.where(Adapter.name == name)
-        return [AdapterRow(*row) for row in await self.session.execute(statement)]
+    async def adapters(
+        self, tenant_id: TenantId, wanted: PageRequest
+    ) -> Page[tuple[Adapter, str, AdapterVersion]]:
+        """A tenant's adapters, by name; each with what `adapter` tells."""
+        return await ADAPTERS_BY_NAME.page(self.session, _adapters(tenant_id), wanted)
+
+    async def adapter(self, tenant_id: TenantId, name: str) -> AdapterRow | None:
+        """An adapter with its base's name and newest version of any status."""
+        statement = _adapters(tenant_id).where(Adapter.name == name)
+        row = (await self.session.execute(statement)).first()
+        return None if row is None else AdapterRow(*row)
 
     async def versions(
-        self, tenant_id: TenantId, name: str, number: int | None = None
-    ) -> Sequence[AdapterVersion]:
-        """An adapter's versions, newest first; only `number` when it is given."""
-        statement = (
-            select(AdapterVersion)
-            .join(Adapter, Adapter.id == AdapterVersion.adapter_id)
-            .where(
-                Adapter.tenant_id == tenant_id,
-                AdapterVersion.tenant_id == tenant_id,
-                Adapter.name == name,
-            )
-            .options(defer(AdapterVersion.spec))
-            .order_by(AdapterVersion.number.desc())
-        )
+        self, tenant_id: TenantId, name: str, wanted: PageRequest
+    ) -> Page[tuple[AdapterVersion]]:
+        """An adapter's versions, newest first."""
+        return await NEWEST_VERSIONS.page(self.session, _versions(tenant_id, name), wanted)
+
+    async def version(
+        self,
+        tenant_id: TenantId,
+        name: str,
+        number: int | None = None,
+        digest: Digest | None = None,
+    ) -> AdapterVersion | None:
+        """The version meant, of any status; the newest when neither is given."""
+        statement = _versions(tenant_id, name)
         if number is not None:
             statement = statement.where(AdapterVersion.number == number)
-        return (await self.session.scalars(statement)).all()
+        if digest is not None:
+            statement = statement.where(AdapterVersion.digest == digest)
+        newest_first = statement.order_by(AdapterVersion.number.desc()).limit(1)
+        return await self.session.scalar(newest_first)
 
     async def lock_adapter(self, tenant_id: TenantId, name: str, base: BaseModel) -> Adapter:
         """The adapter, made when missing, held until this transaction ends.
@@ -175,3 +169,37 @@ class VersionRepository:
         )
         number: int = (await self.session.execute(statement)).scalar_one()
         return number
+
+
+def _adapters(tenant_id: TenantId) -> "Select[Adapter, str, AdapterVersion]":
+    newest = (
+        select(func.max(AdapterVersion.number))
+        .where(AdapterVersion.adapter_id == Adapter.id)
+        .correlate(Adapter)
+        .scalar_subquery()
+    )
+    return (
+        select(Adapter, BaseModel.name, AdapterVersion)
+        .join(BaseModel, BaseModel.id == Adapter.base_model_id)
+        .outerjoin(
+            AdapterVersion,
+            (AdapterVersion.tenant_id == Adapter.tenant_id)
+            & (AdapterVersion.adapter_id == Adapter.id)
+            & (AdapterVersion.number == newest),
+        )
+        .where(Adapter.tenant_id == tenant_id)
+        .options(defer(AdapterVersion.spec))
+    )
+
+
+def _versions(tenant_id: TenantId, name: str) -> "Select[AdapterVersion]":
+    return (
+        select(AdapterVersion)
+        .join(Adapter, Adapter.id == AdapterVersion.adapter_id)
+        .where(
+            Adapter.tenant_id == tenant_id,
+            AdapterVersion.tenant_id == tenant_id,
+            Adapter.name == name,
+        )
+        .options(defer(AdapterVersion.spec))
+    )

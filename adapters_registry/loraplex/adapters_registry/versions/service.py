@@ -25,6 +25,7 @@ from loraplex.adapters_registry.versions.views import (
 from loraplex.engine.protocol.adapter import AdapterSpec
 from loraplex.engine.protocol.identity import Digest
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.database.pages import FIRST_PAGE, Page, PageRequest
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 PLATFORM = "loraplex"
@@ -97,40 +98,44 @@ class Catalogue:
         return bases + adapters
 
     async def list_adapters(
-        self, session: AsyncSession, principal: TenantPrincipal
-    ) -> list[AdapterView]:
-        """A tenant's adapters by name, those without a ready version too."""
-        found = await VersionRepository(session).adapters(principal.tenant_id)
-        return [AdapterView.of(*row, principal.tenant_name) for row in found]
+        self, session: AsyncSession, principal: TenantPrincipal, wanted: PageRequest = FIRST_PAGE
+    ) -> Page[AdapterView]:
+        """A tenant's adapters by name, those without a ready version too. Raises InvalidCursor."""
+        page = await VersionRepository(session).adapters(principal.tenant_id, wanted)
+        return page.map(lambda row: AdapterView.of(*row, principal.tenant_name))
 
     async def get_adapter(
         self, session: AsyncSession, principal: TenantPrincipal, name: str
     ) -> AdapterView:
         """One adapter; raises AdapterNotFound."""
-        found = await VersionRepository(session).adapters(principal.tenant_id, name)
-        if not found:
+        found = await VersionRepository(session).adapter(principal.tenant_id, name)
+        if found is None:
             raise AdapterNotFound(name)
-        return AdapterView.of(*found[0], principal.tenant_name)
+        return AdapterView.of(*found, principal.tenant_name)
 
     async def list_versions(
-        self, session: AsyncSession, principal: TenantPrincipal, name: str
-    ) -> list[VersionView]:
-        """An adapter's versions, newest first; raises AdapterNotFound."""
+        self,
+        session: AsyncSession,
+        principal: TenantPrincipal,
+        name: str,
+        wanted: PageRequest = FIRST_PAGE,
+    ) -> Page[VersionView]:
+        """An adapter's versions, newest first; raises AdapterNotFound and InvalidCursor."""
         rows = VersionRepository(session)
-        found = await rows.versions(principal.tenant_id, name)
-        if not found and not await rows.adapters(principal.tenant_id, name):
+        page = await rows.versions(principal.tenant_id, name, wanted)
+        if not page.items and await rows.adapter(principal.tenant_id, name) is None:
             raise AdapterNotFound(name)
-        return [VersionView.of(row, principal.tenant_name, name) for row in found]
+        return page.map(lambda row: VersionView.of(row[0], principal.tenant_name, name))
 
     async def get_version(
         self, session: AsyncSession, principal: TenantPrincipal, name: str, number: int
     ) -> VersionView:
         """One version; raises AdapterNotFound and VersionNotFound."""
         rows = VersionRepository(session)
-        found = await rows.versions(principal.tenant_id, name, number)
-        if found:
-            return VersionView.of(found[0], principal.tenant_name, name)
-        if await rows.adapters(principal.tenant_id, name):
+        found = await rows.version(principal.tenant_id, name, number)
+        if found is not None:
+            return VersionView.of(found, principal.tenant_name, name)
+        if await rows.adapter(principal.tenant_id, name) is not None:
             raise VersionNotFound(name, number)
         raise AdapterNotFound(name)
 
@@ -157,12 +162,9 @@ class Catalogue:
         self, rows: VersionRepository, principal: TenantPrincipal, name: ModelName
     ) -> str:
         """A sentence for the owner, who may know what state the own versions are in."""
-        versions = await rows.versions(principal.tenant_id, name.adapter, name.number)
-        if name.digest is not None:
-            versions = [version for version in versions if version.digest == name.digest]
-        if not versions:
+        newest = await rows.version(principal.tenant_id, name.adapter, name.number, name.digest)
+        if newest is None:
             return ""
-        newest = versions[0]
         status = VersionStatus(newest.status)
         if status is VersionStatus.READY:
             return f" Version {newest.number} was made for another base model; upload it again."

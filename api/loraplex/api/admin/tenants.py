@@ -6,22 +6,19 @@ from loraplex.api.admin.errors import NoOperatorDatabase
 from loraplex.api.admin.schemas import Tenant, TenantList
 from loraplex.api.authentication import OperatorDep
 from loraplex.api.documentation import PROBLEM
-from loraplex.api.pages import CursorQuery, LimitQuery, page_of
+from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
 
 router = APIRouter(prefix="/api/v1/admin", tags=["admin"], responses=PROBLEM)
 
 
 @router.get("/tenants", operation_id="listTenants")
-async def list_tenants(
-    services: ServicesDep, _: OperatorDep, limit: LimitQuery = 100, cursor: CursorQuery = None
-) -> TenantList:
+async def list_tenants(services: ServicesDep, _: OperatorDep, wanted: PageDep) -> TenantList:
     """Every tenant, by name."""
     if services.system is None:
         raise NoOperatorDatabase
     async with services.system.unit_of_work() as session:
-        found = await services.tenants.list_tenants(session)
-    shown, next_cursor = page_of(found, lambda tenant: tenant.name, limit, cursor)
+        page = await services.tenants.page_of_tenants(session, wanted)
     return TenantList(
         data=[
             Tenant(
@@ -31,7 +28,7 @@ async def list_tenants(
                 max_concurrent_requests=tenant.max_concurrent_requests,
                 created_at=tenant.created_at,
             )
-            for tenant in shown
+            for tenant in page.items
         ],
-        next_cursor=next_cursor,
+        next_cursor=page.next_cursor,
     )

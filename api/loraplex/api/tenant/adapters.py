@@ -11,7 +11,7 @@ from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
 from loraplex.adapters_registry.versions.views import AdapterView, VersionView
 from loraplex.api.authentication import TenantDep
 from loraplex.api.documentation import PROBLEM, form_body
-from loraplex.api.pages import CursorQuery, LimitQuery, page_of
+from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
 from loraplex.api.tenant.forms import FileLimit, receive_form
 from loraplex.api.tenant.incoming import temporary_folder
@@ -25,13 +25,12 @@ Number = Annotated[int, PathParameter(ge=1, le=2**31 - 1)]
 
 @router.get("", operation_id="listAdapters")
 async def list_adapters(
-    services: ServicesDep, principal: TenantDep, limit: LimitQuery = 100, cursor: CursorQuery = None
+    services: ServicesDep, principal: TenantDep, wanted: PageDep
 ) -> AdapterList:
     """The tenant's adapters, by name, each with its newest version of whatever status."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        found = await services.catalogue.list_adapters(session, principal)
-    shown, next_cursor = page_of(found, lambda adapter: adapter.name, limit, cursor)
-    return AdapterList(data=[_adapter(one) for one in shown], next_cursor=next_cursor)
+        page = await services.catalogue.list_adapters(session, principal, wanted)
+    return AdapterList(data=[_adapter(one) for one in page.items], next_cursor=page.next_cursor)
 
 
 @router.get("/{name}", operation_id="getAdapter")
@@ -43,17 +42,12 @@ async def get_adapter(name: str, services: ServicesDep, principal: TenantDep) ->
 
 @router.get("/{name}/versions", operation_id="listVersions")
 async def list_versions(
-    name: str,
-    services: ServicesDep,
-    principal: TenantDep,
-    limit: LimitQuery = 100,
-    cursor: CursorQuery = None,
+    name: str, services: ServicesDep, principal: TenantDep, wanted: PageDep
 ) -> VersionList:
     """An adapter's versions, newest first."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        found = await services.catalogue.list_versions(session, principal, name)
-    shown, next_cursor = page_of(found, lambda version: str(version.version), limit, cursor)
-    return VersionList(data=[_version(one) for one in shown], next_cursor=next_cursor)
+        page = await services.catalogue.list_versions(session, principal, name, wanted)
+    return VersionList(data=[_version(one) for one in page.items], next_cursor=page.next_cursor)
 
 
 @router.get("/{name}/versions/{number}", operation_id="getVersion")

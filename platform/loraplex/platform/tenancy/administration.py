@@ -9,6 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.tenancy.errors import KeyNotFound, TenantNameTaken, TenantNotFound
 from loraplex.platform.tenancy.keys import KEY_PURPOSE, KeyKind, label_of, new_key
@@ -17,6 +18,7 @@ from loraplex.platform.tenancy.names import check_tenant_name
 
 MAX_CONCURRENT_REQUESTS = 64
 NAMESPACE_BYTES = 16
+TENANTS_BY_NAME = Keyset("tenants", Tenant.name)
 
 
 class TenantAdministration:
@@ -58,6 +60,11 @@ class TenantAdministration:
     async def list_tenants(self, session: AsyncSession) -> Sequence[Tenant]:
         """Every tenant, by name."""
         return (await session.scalars(select(Tenant).order_by(Tenant.name))).all()
+
+    async def page_of_tenants(self, session: AsyncSession, wanted: PageRequest) -> Page[Tenant]:
+        """Tenants by name, a page of them; raises InvalidCursor."""
+        page = await TENANTS_BY_NAME.page(session, select(Tenant), wanted)
+        return page.map(lambda row: row[0])
 
     async def create_key(
         self,
