@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -5,65 +6,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+import msgspec
 import pytest
 
+from loraplex.adapters_registry import blob_fetch
+from loraplex.adapters_registry.cache_folder import ABANDONED_SECONDS
 from loraplex.adapters_registry.objects import ObjectStore
-from loraplex.adapters_registry.residency import ABANDONED_SECONDS, NodeCache
+from loraplex.adapters_registry.residency import NodeCache
 from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
 from loraplex.engine.protocol.errors import AdapterUnavailable
-from loraplex.engine.protocol.identity import TenantNamespace, digest_of_bytes
+from loraplex.engine.protocol.identity import TenantNamespace, digest_of_bytes, digest_of_file
+from tests.adapters_registry.blob_server import Answer, Blobs
 
 DATA = bytes(range(256)) * 40
 BUDGET_BYTES = 1_000_000
-
-
-class Blobs(ThreadingHTTPServer):
-    """Serves objects by path; `script` may answer first, and every request is counted."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
-        self.objects: dict[str, bytes] = {}
-        self.requests: list[str] = []
-        self.script: Callable[[Answer], bool] = lambda answer: False
-
-    def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.server_port}{path}"
-
-    def ref(self, data: bytes, *, namespace: str = "tenant", path: str | None = None) -> AdapterRef:
-        digest = digest_of_bytes(data)
-        path = path or f"/{digest}"
-        self.objects.setdefault(path, data)
-        spec = AdapterSpec(digest, digest, digest, len(data), ())
-        return AdapterRef(spec, TenantNamespace(namespace), self.url(path))
-
-
-class Answer(BaseHTTPRequestHandler):
-    server: Blobs
-
-    def do_GET(self) -> None:
-        self.server.requests.append(self.path)
-        if self.server.script(self):
-            return
-        data = self.server.objects.get(self.path)
-        if data is None:
-            self.send_error(404)
-            return
-        self.send_bytes(data, len(data))
-
-    def send_bytes(self, data: bytes, length: int) -> None:
-        self.send_response(200)
-        self.send_header("Content-Length", str(length))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 # its own name
-        pass
 
 
 @pytest.fixture
@@ -225,21 +185,198 @@ def test_an_unreachable_store_is_named_as_the_reason(blobs: Blobs, cache: NodeCa
         cache.fetch(ref)
 
 
-def test_a_flipped_bit_on_disk_is_put_aside_and_fetched_anew(
+def test_a_file_that_was_found_corrupt_is_put_aside_and_fetched_anew(
     blobs: Blobs, cache: NodeCache
 ) -> None:
     ref = blobs.ref(DATA)
-    path = cache.fetch(ref)
-    path.write_bytes(DATA[:-1] + bytes([DATA[-1] ^ 1]))
+    cache.fetch(ref).write_bytes(DATA[:-1] + bytes([DATA[-1] ^ 1]))
+    cache.distrust(ref)
     assert cache.fetch(ref).read_bytes() == DATA
     assert len(blobs.requests) == 2
     assert files(cache) == {".safetensors", ".corrupt"}
+    disk, _ = cache.tiers()
+    assert disk.corrupt == 1
 
 
-def test_a_cut_file_on_disk_is_fetched_anew(blobs: Blobs, cache: NodeCache) -> None:
+def test_processes_at_once_share_one_fetch(blobs: Blobs, cache: NodeCache) -> None:
+    """Three processes and a hundred threads; the answer waits until all have come."""
     ref = blobs.ref(DATA)
-    cache.fetch(ref).write_bytes(b"")
-    assert cache.fetch(ref).read_bytes() == DATA
+    release = threading.Event()
+
+    def hold(answer: Answer) -> bool:
+        return not release.wait(30)
+
+    blobs.script = hold
+    script = (
+        "import sys, msgspec\n"
+        "from pathlib import Path\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from loraplex.adapters_registry.residency import NodeCache\n"
+        "from loraplex.engine.protocol.adapter import AdapterRef\n"
+        "cache = NodeCache(Path(sys.argv[1]), 10**6)\n"
+        "ref = msgspec.json.decode(sys.argv[2], type=AdapterRef)\n"
+        "print('ready', flush=True)\n"
+        "with ThreadPoolExecutor(33) as threads:\n"
+        "    paths = set(threads.map(lambda _: cache.fetch(ref), range(33)))\n"
+        "assert len(paths) == 1\n"
+        "sys.stdout.write(paths.pop().read_bytes().hex()[:8])\n"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        script,
+        str(cache.cache_dir),
+        msgspec.json.encode(ref).decode(),
+    ]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    release.set()
+    for process in processes:
+        assert process.communicate(timeout=60)[0] == DATA.hex()[:8]
+        assert process.returncode == 0
+    assert len(blobs.requests) == 1
+    assert files(cache) == {".safetensors"}
+
+
+def test_the_flight_of_a_process_that_is_killed_is_taken_over(
+    blobs: Blobs, cache: NodeCache
+) -> None:
+    ref = blobs.ref(DATA)
+    entered = threading.Event()
+
+    def hang_once(answer: Answer) -> bool:
+        if len(blobs.requests) > 1:
+            return False
+        entered.set()
+        return not over.wait(30)
+
+    over = threading.Event()
+    blobs.script = hang_once
+    script = (
+        "import sys, msgspec\n"
+        "from pathlib import Path\n"
+        "from loraplex.adapters_registry.residency import NodeCache\n"
+        "from loraplex.engine.protocol.adapter import AdapterRef\n"
+        "ref = msgspec.json.decode(sys.argv[2], type=AdapterRef)\n"
+        "NodeCache(Path(sys.argv[1]), 10**6).fetch(ref)\n"
+    )
+    command = [
+        sys.executable,
+        "-c",
+        script,
+        str(cache.cache_dir),
+        msgspec.json.encode(ref).decode(),
+    ]
+    with subprocess.Popen(command) as process:
+        assert entered.wait(60)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(cache.fetch, ref)
+            process.kill()
+            assert waiting.result(30).read_bytes() == DATA
+    over.set()
+
+
+LARGE = bytes(range(256)) * 4096 * 20  # 20 MiB: three ranges
+
+
+@pytest.mark.parametrize("knows_ranges", [True, False])
+def test_a_large_object_comes_in_ranges_where_the_store_knows_them(
+    blobs: Blobs, tmp_path: Path, knows_ranges: bool
+) -> None:
+    blobs.knows_ranges = knows_ranges
+    cache = NodeCache(tmp_path / "cache", 10**9)
+    assert cache.fetch(blobs.ref(LARGE)).read_bytes() == LARGE
+    assert len(blobs.requests) == (3 if knows_ranges else 1)
+
+
+def test_a_large_object_of_the_real_store_comes_whole(store: ObjectStore, tmp_path: Path) -> None:
+    key = f"tests/{uuid4().hex}"
+    store.put(key, LARGE)
+    digest = digest_of_bytes(LARGE)
+    spec = AdapterSpec(digest, digest, digest, len(LARGE), ())
+    ref = AdapterRef(spec, TenantNamespace("tenant"), store.presign_get(key, 60))
+    cache = NodeCache(tmp_path / "cache", 10**9)
+    assert digest_of_file(cache.fetch(ref)) == digest
+
+
+def test_a_range_that_fails_is_asked_again_with_all_others(blobs: Blobs, tmp_path: Path) -> None:
+    def stumble(answer: Answer) -> bool:
+        if len(blobs.requests) != 3:
+            return False
+        answer.send_error(500)
+        return True
+
+    blobs.script = stumble
+    cache = NodeCache(tmp_path / "cache", 10**9)
+    assert cache.fetch(blobs.ref(LARGE)).read_bytes() == LARGE
+    assert len(blobs.requests) == 6
+
+
+def test_a_store_that_trickles_is_given_up(
+    blobs: Blobs, cache: NodeCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blob_fetch, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(blob_fetch, "FIRST_WAIT_SECONDS", 0.01)
+    over = threading.Event()
+
+    def trickle(answer: Answer) -> bool:
+        answer.send_bytes(b"", len(DATA))
+        with suppress(OSError):
+            while not over.wait(0.02):
+                answer.wfile.write(b"x")
+        return True
+
+    blobs.script = trickle
+    with pytest.raises(AdapterUnavailable, match="too slowly"):
+        cache.fetch(blobs.ref(DATA))
+    over.set()
+
+
+def test_a_full_disk_makes_room_and_is_tried_once_more(
+    blobs: Blobs, cache: NodeCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = cache.fetch(blobs.ref(bytes([9]) + DATA[1:]))
+    write_all, writes = blob_fetch.write_all, []
+
+    def full_at_first(target: int, data: bytes, start: int | None) -> None:
+        writes.append(data)
+        if len(writes) == 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write_all(target, data, start)
+
+    monkeypatch.setattr(blob_fetch, "write_all", full_at_first)
+    assert cache.fetch(blobs.ref(DATA)).read_bytes() == DATA
+    assert not kept.exists()
+
+
+def test_a_disk_that_stays_full_is_named_as_the_reason_and_nothing_is_left(
+    blobs: Blobs, cache: NodeCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(target: int, data: bytes, start: int | None) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(blob_fetch, "write_all", full)
+    with pytest.raises(AdapterUnavailable, match="No space left"):
+        cache.fetch(blobs.ref(DATA))
+    assert files(cache) == set()
+    monkeypatch.undo()
+    assert cache.fetch(blobs.ref(DATA)).read_bytes() == DATA
+
+
+def test_a_tenant_beyond_its_share_makes_room_before_the_others(
+    blobs: Blobs, tmp_path: Path
+) -> None:
+    cache = NodeCache(tmp_path / "cache", 8 * len(DATA), hold_seconds=0)
+    modest = [cache.fetch(blobs.ref(bytes([i]) + DATA[1:], namespace="modest")) for i in range(2)]
+    for number in range(20):
+        cache.fetch(blobs.ref(bytes([number]) + DATA[1:], namespace="greedy"))
+    assert all(path.exists() for path in modest)
+    assert sum(path.stat().st_size for path in cache.cache_dir.glob("*/*")) <= 8 * len(DATA)
+    disk, store = cache.tiers()
+    assert (disk.misses, store.hits, disk.evictions) == (22, 22, 14)
+    assert disk.bytes == 8 * len(DATA)
 
 
 def test_what_was_used_longest_ago_makes_room(blobs: Blobs, tmp_path: Path) -> None:
@@ -262,7 +399,8 @@ def test_a_file_in_use_is_not_evicted_even_beyond_the_budget(blobs: Blobs, tmp_p
 def test_corrupt_files_are_the_first_to_go(blobs: Blobs, tmp_path: Path) -> None:
     cache = NodeCache(tmp_path / "cache", 2 * len(DATA), hold_seconds=0)
     first, second = blobs.ref(DATA), blobs.ref(bytes([7]) + DATA[1:])
-    cache.fetch(first).write_bytes(bytes(len(DATA)))
+    cache.fetch(first)
+    cache.distrust(first)
     cache.fetch(first)
     assert files(cache) == {".safetensors", ".corrupt"}
     cache.fetch(second)

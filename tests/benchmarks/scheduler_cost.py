@@ -21,6 +21,7 @@ from typing import Final
 import numpy as np
 import torch
 
+from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.core import EngineCore
 from loraplex.engine.execution.device import Device
 from loraplex.engine.lora.layout import plan_layout, tile_rank
@@ -87,7 +88,7 @@ class IdleStep:
         return [SampledToken(7, None)] * len(self.step.sampled)
 
 
-class LocalFiles:
+class LocalFiles(AdapterSource):
     def fetch(self, ref: AdapterRef) -> Path:
         return Path(ref.url)
 
@@ -96,7 +97,8 @@ def adapter(folder: Path, number: int) -> AdapterRef:
     """Rank 4 on every linear."""
     matrix = np.full((4, FEATURES), number, dtype="<f4")
     count = len(TABLE.modules)
-    (folder / f"{number}").write_bytes(matrix.tobytes() * 2 * count)
+    data = matrix.tobytes() * 2 * count
+    (folder / f"{number}").write_bytes(data)
     size = matrix.nbytes
     modules = tuple(
         AdapterModule(
@@ -111,7 +113,7 @@ def adapter(folder: Path, number: int) -> AdapterRef:
         for place, linear in enumerate(TABLE.modules)
     )
     digest = digest_of_bytes(f"{number}".encode())
-    spec = AdapterSpec(digest, BASE, digest, 2 * count * size, modules)
+    spec = AdapterSpec(digest, BASE, digest_of_bytes(data), len(data), modules)
     return AdapterRef(spec, tenant(number), str(folder / f"{number}"))
 
 

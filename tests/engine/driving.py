@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.identity import TenantNamespace
@@ -18,7 +19,7 @@ from loraplex.engine.protocol.sampling import SamplingParams
 STUCK_SECONDS = 60.0
 
 
-class LocalFiles:
+class LocalFiles(AdapterSource):
     """Serves adapters from the local path in their reference's URL."""
 
     def fetch(self, ref: AdapterRef) -> Path:

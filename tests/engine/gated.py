@@ -4,11 +4,12 @@ import threading
 from concurrent.futures import Future
 from pathlib import Path
 
+from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
 
 
-class GatedSource:
+class GatedSource(AdapterSource):
     """Each fetch waits until it is let through or failed."""
 
     def __init__(self) -> None:

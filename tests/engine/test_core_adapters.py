@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import torch
 
+from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
@@ -172,7 +173,7 @@ def test_a_loaded_adapter_serves_before_it_may_leave_again(adapters: list[FakeAd
 def test_a_failed_load_ends_its_own_requests_and_others_of_the_tenant_go_on(
     adapters: list[FakeAdapter],
 ) -> None:
-    class Source:
+    class Source(AdapterSource):
         def fetch(self, ref: AdapterRef) -> Path:
             if ref.url == adapters[0].ref.url:
                 raise AdapterUnavailable("The store is gone.")

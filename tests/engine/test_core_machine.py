@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import (
     AdapterTooLarge,
@@ -56,7 +57,7 @@ def too_large() -> FakeAdapter:
     return make_fake_adapter(Path(tempfile.mkdtemp()), 9, PAGES, "one")
 
 
-class Source:
+class Source(AdapterSource):
     """Serves local files unless told to fail."""
 
     is_failing = False

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterTooLarge, AdapterUnavailable, PromptTooLong
@@ -76,7 +77,7 @@ def world() -> World:
     return World(base, table, tuple(cases), too_large)
 
 
-class Source:
+class Source(AdapterSource):
     """Serves local files unless told to fail."""
 
     is_failing = False

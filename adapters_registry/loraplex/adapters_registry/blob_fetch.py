@@ -1,5 +1,10 @@
-"""Fetches one object by presigned URL: bounded, verified while it streams, retried with care."""
+"""Fetches one object by presigned URL: bounded, verified while it streams, retried with care.
 
+A large object is asked for in ranges, several at a time, since one connection to a distant store is
+slower than the network.
+"""
+
+import errno
 import hashlib
 import http.client
 import os
@@ -7,19 +12,28 @@ import random
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Final
 from urllib.parse import urlsplit
 
 from loraplex.engine.protocol.identity import Digest
 
-ATTEMPTS = 5
-FIRST_WAIT_SECONDS = 0.1
-LONGEST_WAIT_SECONDS = 2.0
-TIMEOUT_SECONDS = 10.0
+ATTEMPTS: Final = 5
+FIRST_WAIT_SECONDS: Final = 0.1
+LONGEST_WAIT_SECONDS: Final = 2.0
+TIMEOUT_SECONDS: Final = 10.0
 """For connecting, and for each read."""
-CHUNK_BYTES = 1024 * 1024
-RETRIED_STATUS = frozenset({408, 429, 500, 502, 503, 504})
+LEAST_BYTES_PER_SECOND: Final = 64 * 1024
+"""Whoever sends more slowly than this, after `TIMEOUT_SECONDS`, is taken for broken: one byte now
+and then would otherwise hold a load for ever."""
+CHUNK_BYTES: Final = 1024 * 1024
+RANGE_BYTES: Final = 8 * 1024 * 1024
+RANGES_AT_ONCE: Final = 4
+RETRIED_STATUS: Final = frozenset({408, 429, 500, 502, 503, 504})
+WHOLE, PARTIAL = 200, 206
 
 
 class FetchFailed(Exception):
@@ -54,43 +68,123 @@ def fetch_blob(url: str, path: Path, digest: Digest, size_bytes: int) -> None:
 def fetch_once(url: str, path: Path, digest: Digest, size_bytes: int) -> None:
     if urlsplit(url).scheme not in ("http", "https"):
         raise FetchFailed("its address is neither http nor https")
+    target = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        answer = urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS)  # noqa: S310 # checked above
+        if size_bytes > 2 * RANGE_BYTES:
+            found = fetch_ranges(url, target, size_bytes)
+        else:
+            found = fetch_whole(url, target, size_bytes)
+        if found != digest:
+            raise TryAgain("the object store sent other bytes than were uploaded")
+        os.fsync(target)
+    finally:
+        os.close(target)
+
+
+def fetch_whole(url: str, target: int, size_bytes: int) -> Digest:
+    with asked(url) as answer:
+        return copy_whole(answer, target, size_bytes)
+
+
+def copy_whole(answer: http.client.HTTPResponse, target: int, size_bytes: int) -> Digest:
+    """Copy an answer that shall have the whole object; the digest of what came."""
+    hasher = hashlib.sha256()
+    for chunk in body_of(answer, size_bytes):
+        hasher.update(chunk)
+        write_all(target, chunk, None)
+    return Digest(f"sha256:{hasher.hexdigest()}")
+
+
+def fetch_ranges(url: str, target: int, size_bytes: int) -> Digest:
+    """Fetch ranges side by side and hash each as soon as all before it are there.
+
+    A store that knows no ranges answers with the whole object, which is taken.
+    """
+    spans = [
+        (start, min(start + RANGE_BYTES, size_bytes)) for start in range(0, size_bytes, RANGE_BYTES)
+    ]
+    hasher = hashlib.sha256()
+    with asked(url, spans[0]) as answer, ThreadPoolExecutor(RANGES_AT_ONCE) as threads:
+        if answer.status == WHOLE:
+            return copy_whole(answer, target, size_bytes)
+        rest = [threads.submit(fetch_range, url, target, *span) for span in spans[1:]]
+        try:
+            copy_range(answer, target, *spans[0])
+            hash_range(hasher, target, *spans[0])
+            for part, span in zip(rest, spans[1:], strict=True):
+                part.result()
+                hash_range(hasher, target, *span)
+        finally:
+            threads.shutdown(cancel_futures=True)
+    return Digest(f"sha256:{hasher.hexdigest()}")
+
+
+def fetch_range(url: str, target: int, start: int, end: int) -> None:
+    with asked(url, (start, end)) as answer:
+        if answer.status != PARTIAL:
+            raise TryAgain("the object store answered a range with something else")
+        copy_range(answer, target, start, end)
+
+
+def copy_range(answer: http.client.HTTPResponse, target: int, start: int, end: int) -> None:
+    for chunk in body_of(answer, end - start):
+        write_all(target, chunk, start)
+        start += len(chunk)
+
+
+def hash_range(hasher: "hashlib._Hash", target: int, start: int, end: int) -> None:
+    while start < end:
+        chunk = os.pread(target, min(CHUNK_BYTES, end - start), start)
+        if not chunk:
+            raise TryAgain("the file was cut while it was written")
+        hasher.update(chunk)
+        start += len(chunk)
+
+
+@contextmanager
+def asked(url: str, span: tuple[int, int] | None = None) -> Iterator[http.client.HTTPResponse]:
+    """The store's answer to a GET, of bytes `span[0]` to `span[1]` alone where given."""
+    request = urllib.request.Request(url)  # noqa: S310 # http or https, by the caller
+    if span is not None:
+        request.add_header("Range", f"bytes={span[0]}-{span[1] - 1}")
+    try:
+        answer = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)  # noqa: S310 # likewise
     except urllib.error.HTTPError as error:
         error.close()
         kind = TryAgain if error.code in RETRIED_STATUS else FetchFailed
         raise kind(f"the object store answered {error.code}") from None
     except (OSError, http.client.HTTPException) as error:
         raise TryAgain(f"the object store cannot be reached ({type(error).__name__})") from None
-    with answer, path.open("wb") as file:
-        copy_verified(answer, file, digest, size_bytes)
+    with answer:
+        yield answer
 
 
-def copy_verified(
-    answer: http.client.HTTPResponse, file: BinaryIO, digest: Digest, size_bytes: int
-) -> None:
-    hasher = hashlib.sha256()
-    received = 0
-    while chunk := read_some(answer):
+def body_of(answer: http.client.HTTPResponse, size_bytes: int) -> Iterator[bytes]:
+    """The body in chunks; raises TryAgain unless it has exactly so many bytes, in good time."""
+    received, began_at = 0, time.monotonic()
+    while received <= size_bytes and (chunk := read_some(answer)):
         received += len(chunk)
-        if received > size_bytes:
-            break
-        hasher.update(chunk)
-        file.write(chunk)
+        if received <= size_bytes:
+            yield chunk
+        late_seconds = time.monotonic() - began_at - TIMEOUT_SECONDS
+        if received < late_seconds * LEAST_BYTES_PER_SECOND:
+            raise TryAgain("the object store sends too slowly")
     if received != size_bytes:
         raise TryAgain(f"the object store sent {received} bytes of {size_bytes}")
-    if f"sha256:{hasher.hexdigest()}" != digest:
-        raise TryAgain("the object store sent other bytes than were uploaded")
-    sync(file)
 
 
 def read_some(answer: http.client.HTTPResponse) -> bytes:
     try:
-        return answer.read(CHUNK_BYTES)
+        return answer.read1(CHUNK_BYTES)
     except (OSError, http.client.HTTPException) as error:
         raise TryAgain(f"the transfer broke off ({type(error).__name__})") from None
 
 
-def sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
+def write_all(target: int, data: bytes, start: int | None) -> None:
+    """Write at a place of the file, or at its end so far."""
+    view = memoryview(data)
+    while view:
+        count = os.write(target, view) if start is None else os.pwrite(target, view, start)
+        if not count:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        view, start = view[count:], None if start is None else start + count

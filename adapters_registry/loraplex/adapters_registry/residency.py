@@ -1,35 +1,28 @@
-"""Adapter files on this machine's disk: fetched once, verified at every use, kept in a budget.
+"""Adapter files on this machine's disk: fetched once for all its workers, kept in a budget.
 
 Runs beside the engine. Knows digests, opaque namespaces and presigned URLs; no database, no
-credentials, no tensors. The directory is the whole state: workers of one machine may share it, and
-a restart finds what is there.
+credentials, no tensors. The folder is the whole state: workers of one machine share it, and a
+restart finds what is there. Whoever reads a file hashes what it reads; here nothing is read twice.
 """
 
+import errno
 import os
 import re
 import threading
 import time
-import uuid
-from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from loraplex.adapters_registry.blob_fetch import FetchFailed, fetch_blob
+from loraplex.adapters_registry.cache_folder import HOLD_SECONDS, CacheFolder
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
-from loraplex.engine.protocol.identity import digest_of_file
+from loraplex.engine.protocol.messages import Tier, TierLoad
 
-SUFFIX = ".safetensors"
-PARTIAL_SUFFIX = ".partial"
-CORRUPT_SUFFIX = ".corrupt"
-HOLD_SECONDS = 60.0
-"""A file handed out stays for at least this long: time enough to load it."""
-ABANDONED_SECONDS = 3600.0
-"""A partial file nobody has written to for so long belongs to a process that died."""
-
-SAFE_PART = re.compile(r"[A-Za-z0-9_-]{1,128}")
-DIGEST = re.compile(r"sha256:(?P<hex>[0-9a-f]{64})")
+SAFE_PART: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+DIGEST: Final = re.compile(r"sha256:(?P<hex>[0-9a-f]{64})")
 
 
 class NodeCache:
@@ -40,18 +33,19 @@ class NodeCache:
     ) -> None:
         """`budget_bytes` is exceeded only by files handed out less than `hold_seconds` ago."""
         self.cache_dir = cache_dir
-        self.budget_bytes = budget_bytes
-        self.hold_seconds = hold_seconds
+        self._folder = CacheFolder(cache_dir, budget_bytes, hold_seconds)
         self._lock = threading.Lock()
         self._flights: dict[Path, Future[Path]] = {}
-        cache_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._remove_abandoned()
+        self._hits = self._fetches = self._failures = self._joins = self._corrupt = 0
+        self._fetched_bytes = 0
+        self._fetch_seconds = 0.0
 
     def fetch(self, ref: AdapterRef) -> Path:
-        """A verified local safetensors file of the adapter; blocks while it is fetched.
+        """A local safetensors file of the adapter, to be hashed as it is read; blocks meanwhile.
 
-        Whoever asks for a file that is being fetched waits for that fetch; should it fail, each
-        tries once more with the URL of its own. Raises AdapterUnavailable.
+        Whoever asks for a file that is being fetched, by whichever process of this machine, waits
+        for that fetch; should it fail, each tries once more with the URL of its own. Raises
+        AdapterUnavailable.
         """
         target = self._path(ref)
         flight, is_ours = self._board(target)
@@ -62,17 +56,46 @@ class NodeCache:
             if not is_ours:
                 return flight.result()
         try:
-            path = self._verified(ref, target)
+            self._provide(ref, target)
         except BaseException as error:
             self._land(target).set_exception(error)
             raise
-        self._land(target).set_result(path)
-        return path
+        self._land(target).set_result(target)
+        return target
+
+    def distrust(self, ref: AdapterRef) -> None:
+        """Put aside a file whose bytes turned out wrong; the next fetch gets it anew."""
+        if self._folder.put_aside(self._path(ref)):
+            with self._lock:
+                self._corrupt += 1
+
+    def tiers(self) -> tuple[TierLoad, ...]:
+        """The disk and the store. The disk's bytes are all workers', as this one last saw them."""
+        with self._lock:
+            disk = TierLoad(
+                tier=Tier.DISK,
+                hits=self._hits,
+                misses=self._fetches + self._failures,
+                bytes=self._folder.used_bytes,
+                budget_bytes=self._folder.budget_bytes,
+                evictions=self._folder.evictions,
+                joins=self._joins,
+                corrupt=self._corrupt,
+            )
+            store = TierLoad(
+                tier=Tier.STORE,
+                hits=self._fetches,
+                misses=self._failures,
+                bytes=self._fetched_bytes,
+                load_seconds=self._fetch_seconds,
+            )
+        return disk, store
 
     def _board(self, target: Path) -> tuple[Future[Path], bool]:
         with self._lock:
             flight = self._flights.get(target)
             if flight is not None:
+                self._joins += 1
                 return flight, False
             flight = self._flights[target] = Future()
             return flight, True
@@ -85,74 +108,59 @@ class NodeCache:
         digest = DIGEST.fullmatch(ref.spec.weights_digest)
         if digest is None or not SAFE_PART.fullmatch(ref.namespace):
             raise AdapterUnavailable("The adapter's digest or namespace is malformed.")
-        return self.cache_dir / ref.namespace / f"{digest['hex']}{SUFFIX}"
+        return self._folder.place(ref.namespace, digest["hex"])
 
-    def _verified(self, ref: AdapterRef, target: Path) -> Path:
+    def _provide(self, ref: AdapterRef, target: Path) -> None:
+        """Find the file or fetch it."""
+        if self._find(target):
+            return
         try:
-            if self._is_intact(ref, target):
-                return target
-            target.parent.mkdir(exist_ok=True, mode=0o700)
-            self._fetch_into(ref, target)
+            with self._folder.flight(target) as has_waited:
+                # Another process may have made it meanwhile.
+                if self._find(target, has_joined=has_waited):
+                    return
+                self._fetch(ref, target)
         except FetchFailed as failed:
+            self._count_failure()
             raise AdapterUnavailable(f"The adapter's weights cannot be had: {failed}.") from failed
         except OSError as error:
+            self._count_failure()
             raise AdapterUnavailable(
                 f"The adapter's weights cannot be kept on this machine: {error.strerror}."
             ) from error
-        self._evict(keep=target)
-        return target
 
-    def _is_intact(self, ref: AdapterRef, target: Path) -> bool:
-        """Whether the file is there with the right bytes; wrong bytes are put aside."""
+    def _find(self, target: Path, *, has_joined: bool = False) -> bool:
+        """Whether the file is there; it counts as used now, so that nobody evicts it."""
         try:
-            # First of all, so that no other worker evicts it while it is being checked.
             os.utime(target)
-            if digest_of_file(target) == ref.spec.weights_digest:
-                return True
-            target.replace(target.with_suffix(CORRUPT_SUFFIX))
-        except FileNotFoundError:
-            pass
-        return False
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        with self._lock:
+            self._hits += not has_joined
+            self._joins += has_joined
+        return True
+
+    def _fetch(self, ref: AdapterRef, target: Path) -> None:
+        size_bytes, began_at = ref.spec.weights_bytes, time.monotonic()
+        self._folder.make_room(ref.namespace, size_bytes)
+        try:
+            self._fetch_into(ref, target)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            # The disk is smaller than the budget: let as much go as is wanted, whatever it says.
+            self._folder.make_room(ref.namespace, self._folder.budget_bytes)
+            self._fetch_into(ref, target)
+        with self._lock:
+            self._fetches += 1
+            self._fetched_bytes += size_bytes
+            self._fetch_seconds += time.monotonic() - began_at
 
     def _fetch_into(self, ref: AdapterRef, target: Path) -> None:
-        partial = target.with_name(f"{target.stem}.{uuid.uuid4().hex}{PARTIAL_SUFFIX}")
+        partial = self._folder.new_partial(target)
         fetch_blob(ref.url, partial, ref.spec.weights_digest, ref.spec.weights_bytes)
-        partial.replace(target)
-        sync_folder(target.parent)
+        self._folder.publish(partial, target)
 
-    def _evict(self, keep: Path) -> None:
-        """Delete what is corrupt, then what was used longest ago, until the rest fits."""
-        files = sorted(
-            self._files(SUFFIX, CORRUPT_SUFFIX),
-            key=lambda file: (file[0].suffix == SUFFIX, file[1].st_mtime),
-        )
-        excess_bytes = sum(stat.st_size for _, stat in files) - self.budget_bytes
-        held_since = time.time() - self.hold_seconds
-        for path, stat in files:
-            if excess_bytes <= 0:
-                return
-            is_held = stat.st_mtime > held_since and path.suffix != CORRUPT_SUFFIX
-            if path != keep and not is_held:
-                path.unlink(missing_ok=True)
-                excess_bytes -= stat.st_size
-
-    def _remove_abandoned(self) -> None:
-        limit = time.time() - ABANDONED_SECONDS
-        for path, stat in self._files(PARTIAL_SUFFIX):
-            if stat.st_mtime < limit:
-                path.unlink(missing_ok=True)
-
-    def _files(self, *suffixes: str) -> Iterator[tuple[Path, os.stat_result]]:
-        for path in self.cache_dir.glob("*/*"):
-            with suppress(FileNotFoundError):
-                if path.suffix in suffixes:
-                    yield path, path.stat()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename in this folder survive a loss of power."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    def _count_failure(self) -> None:
+        with self._lock:
+            self._failures += 1

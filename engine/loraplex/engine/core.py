@@ -65,7 +65,9 @@ class EngineCore:
             config.block_tokens,
             is_enabled=device.shares_prefixes,
         )
-        self._loader = AdapterLoader(adapters, pool.data, self._has_news.set)
+        self._loader = AdapterLoader(
+            adapters, pool.data, self._has_news.set, host_bytes=config.host_cache_bytes
+        )
         numbers = ModuleNumbers(table)
         self._layouts = Layouts(numbers, geometry.page_elements, device.tile_rank)
         room = Room(pool, self._cache, self._residency, self._budget)
@@ -185,6 +187,7 @@ class EngineCore:
             cached_tokens=self._scheduler.cached_tokens,
             cached_pages=cached_pages,
             stalls=self._scheduler.stalls,
+            tiers=(self._residency.load(), *self._loader.tiers()),
         )
 
     def limits(self) -> WorkerLimits:

@@ -56,6 +56,10 @@ class Settings(BaseSettings):
     max_running_requests: int = 64
     max_model_tokens: int | None = None
     adapter_cache_bytes: int = 4 * 1024 * 1024 * 1024
+    """Of the disk, for adapter files; the workers of a machine share them."""
+    host_cache_bytes: int = Field(default=512 * 1024 * 1024, ge=0)
+    """Of a worker's memory, for packed adapters on their way to the pool and back; pinned on CUDA,
+    where torch rounds it up to a power of two."""
     public_prefixes_dir: Path | None = None
     """A folder of `*.txt` files, each a system prompt whose KV all tenants may share; read when a
     gateway starts."""

@@ -15,7 +15,7 @@ from loraplex.engine.lora.modules import LINEARS, ModuleNumbers
 from loraplex.engine.lora.packing import AdapterFile
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.protocol.adapter import AdapterModule, AdapterSpec, TensorRef
-from loraplex.engine.protocol.identity import Digest
+from loraplex.engine.protocol.identity import Digest, digest_of_bytes
 from loraplex.engine.protocol.module_table import LinearModule, ModuleTable
 
 BASE: Final = Digest("sha256:base")
@@ -92,7 +92,9 @@ def adapter_file(
         linear = TABLE.by_path()[path]
         rank = len(pair[0])
         modules.append(AdapterModule(path, linear.layer, linear.linear, rank, 0.5, *refs))
-    spec = AdapterSpec(Digest(digest), BASE, Digest("sha256:w"), len(data), tuple(modules))
+    spec = AdapterSpec(
+        Digest(digest), BASE, digest_of_bytes(bytes(data)), len(data), tuple(modules)
+    )
     with tempfile.TemporaryDirectory() as folder:
         path_of_file = Path(folder, "adapter_model.safetensors")
         path_of_file.write_bytes(data)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.lora.loader import AdapterLoader, LoadJob
 from loraplex.engine.lora.packing import AdapterFile
 from loraplex.engine.memory.pool import PageId
@@ -18,7 +19,7 @@ from tests.engine.lora.files import PAGE_ELEMENTS, PATHS, adapter_file, random_t
 NAMESPACE = TenantNamespace("tests")
 
 
-class WatchedSource:
+class WatchedSource(AdapterSource):
     """Hands out the path in a reference; remembers which priority it was asked at."""
 
     def __init__(self) -> None:

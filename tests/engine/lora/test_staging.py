@@ -1,6 +1,7 @@
 """Adapters go through host pages to the pool; what is kept there need not be read again."""
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from loraplex.engine.lora.copies import Fence
+from loraplex.engine.lora.host_tier import HostTier
 from loraplex.engine.lora.packing import AdapterFile
-from loraplex.engine.lora.staging import DirectWriter, Fence, HostImages, StagedWriter, page_writer
+from loraplex.engine.lora.staging import DirectWriter, StagedWriter, page_writer
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.memory.residency import AdapterKey
 from loraplex.engine.protocol.errors import AdapterUnavailable
@@ -36,10 +39,23 @@ class HostCopies:
     def fence(self) -> Fence:
         return object()
 
-    def copy(self, sources: list[Tensor], targets: list[Tensor], after: Fence) -> None:
+    def copy(self, sources: list[Tensor], targets: list[Tensor], after: Fence | None) -> None:
+        assert after is not None
         self.waited_for.append(after)
         for source, target in zip(sources, targets, strict=True):
             target.copy_(source)
+
+
+class CountedPacks:
+    """Packs a file, and counts how often."""
+
+    def __init__(self, file: AdapterFile) -> None:
+        self.file = file
+        self.count = 0
+
+    def pack(self, places: Sequence[Tensor], first_page: int = 0) -> None:
+        self.count += 1
+        self.file.pack(places, first_page)
 
 
 def staged(host_pages: int) -> tuple[StagedWriter, Tensor, HostCopies]:
@@ -156,7 +172,7 @@ def test_loads_that_share_host_pages_take_turns() -> None:
 
 
 def test_who_wants_pages_that_others_hold_waits_for_them() -> None:
-    images = HostImages(3)
+    images = HostTier(3, 1)
     begun, may_end = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -178,5 +194,72 @@ def test_who_wants_pages_that_others_hold_waits_for_them() -> None:
         assert sorted(wanting.result(30)) == [0, 1, 2]
 
 
-def test_a_pool_in_host_memory_is_written_directly() -> None:
-    assert isinstance(page_writer(torch.zeros(1, PAGE_ELEMENTS)), DirectWriter)
+def test_who_wants_an_image_that_is_being_packed_joins_and_packs_nothing() -> None:
+    writer, pool, _ = staged(POOL_PAGES)
+    with (
+        adapter_file(random_tensors(RANKS, torch.float32)) as file,
+        ThreadPoolExecutor(8) as threads,
+    ):
+        packs = CountedPacks(file)
+        firsts = range(0, 4 * file.layout.pages, file.layout.pages)
+
+        def load(first: int) -> None:
+            writer.write(key("a"), packs, pages_of(file, first), writer.fence())
+
+        list(threads.map(load, firsts))
+        assert packs.count == 1
+        assert all(holds(pool, pages_of(file, first), file) for first in firsts)
+
+
+def test_what_is_kept_ahead_of_time_needs_no_file_later() -> None:
+    writer, pool, _ = staged(POOL_PAGES)
+    with adapter_file(random_tensors(RANKS, torch.float32)) as file:
+        assert not writer.holds(key("a"))
+        writer.keep(key("a"), file, file.layout.pages)
+        assert writer.holds(key("a"))
+        direct = torch.zeros(POOL_PAGES, PAGE_ELEMENTS)
+        DirectWriter(direct).write(key("a"), file, pages_of(file), None)
+    writer.write(key("a"), file, pages_of(file), writer.fence())
+    assert unpacked(file, pool, pages_of(file)).keys() == set(PATHS)
+    load = writer.load()
+    assert (load.hits, load.misses) == (1, 1)
+
+
+def test_what_is_too_large_for_the_tier_is_not_kept_in_parts() -> None:
+    writer, _, _ = staged(2)
+    with adapter_file(random_tensors(RANKS, torch.float32)) as file:
+        assert file.layout.pages > 2
+        writer.keep(key("a"), file, file.layout.pages)
+    assert not writer.holds(key("a"))
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.booleans()), max_size=60))
+def test_one_tenant_cannot_push_out_more_of_the_others_than_its_share(
+    turns: list[tuple[str, bool]],
+) -> None:
+    """A tenant with two adapters in a tier of eight keeps them, whatever another tenant loads."""
+    tier = HostTier(8, 1)
+
+    def use(tenant: str, name: str) -> None:
+        with tier.borrow(((TenantNamespace(tenant), Digest(name)), 0), 1) as image:
+            image.is_packed = True
+
+    for name in "xy":
+        use("modest", name)
+    for name, is_large in turns:
+        use("greedy", name + ("+" if is_large else ""))
+    for name in "xy":
+        assert tier.holds((TenantNamespace("modest"), Digest(name)))
+    assert tier.load().bytes <= 8
+
+
+@pytest.mark.parametrize("host_pages", [0, 7])
+def test_a_pool_in_host_memory_has_the_tier_it_is_given(host_pages: int) -> None:
+    pool = torch.zeros(POOL_PAGES, PAGE_ELEMENTS)
+    writer = page_writer(pool, host_pages * PAGE_ELEMENTS * 4)
+    load = writer.load()
+    assert (0 if load is None else load.budget_bytes) == host_pages * PAGE_ELEMENTS * 4
+    with adapter_file(random_tensors(RANKS, torch.float32)) as file:
+        for first in (0, 5):
+            writer.write(key("a"), file, pages_of(file, first), writer.fence())
+            assert holds(pool, pages_of(file, first), file)

@@ -5,6 +5,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
+from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.benchmarks.errors import UnusableAdapter
 from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
 from loraplex.engine.protocol.errors import DomainError
@@ -24,7 +25,7 @@ WEIGHTS_FILE: Final = "adapter_model.safetensors"
 ReadSpec = Callable[[bytes, Path, ModuleTable], AdapterSpec]
 
 
-class LocalAdapters:
+class LocalAdapters(AdapterSource):
     """An AdapterSource of references whose URL is a path on this machine."""
 
     def fetch(self, ref: AdapterRef) -> Path:

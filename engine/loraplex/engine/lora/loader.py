@@ -12,13 +12,15 @@ from typing import Final
 from torch import Tensor
 
 from loraplex.engine.adapter_source import AdapterSource
+from loraplex.engine.lora.copies import Fence
 from loraplex.engine.lora.layout import AdapterLayout
-from loraplex.engine.lora.packing import AdapterFile
-from loraplex.engine.lora.staging import Fence, page_writer
+from loraplex.engine.lora.sourcing import SourcedAdapter
+from loraplex.engine.lora.staging import page_writer
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.memory.residency import AdapterKey
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable, DomainError
+from loraplex.engine.protocol.messages import TierLoad
 
 log = logging.getLogger(__name__)
 
@@ -54,10 +56,12 @@ class AdapterLoader:
         source: AdapterSource,
         pool_data: Tensor,
         on_finished: Callable[[], None],
+        *,
+        host_bytes: int = 0,
         threads: int = 2,
     ) -> None:
         self._source = source
-        self._pages = page_writer(pool_data)
+        self._pages = page_writer(pool_data, host_bytes)
         self._on_finished = on_finished
         self._jobs: SimpleQueue[tuple[LoadJob, Fence | None] | None] = SimpleQueue()
         self._results: SimpleQueue[LoadResult] = SimpleQueue()
@@ -82,6 +86,11 @@ class AdapterLoader:
             except Empty:
                 return results
 
+    def tiers(self) -> tuple[TierLoad, ...]:
+        """What the tiers below the pool have done."""
+        host = self._pages.load()
+        return (*(() if host is None else (host,)), *self._source.tiers())
+
     def close(self) -> None:
         """Let the threads end after the jobs they have; does not wait for them."""
         for _ in self._threads:
@@ -104,7 +113,7 @@ class AdapterLoader:
 
     def _load(self, job: LoadJob, fence: Fence | None) -> DomainError | None:
         try:
-            adapter = AdapterFile(job.ref.spec, job.layout, self._source.fetch(job.ref))
+            adapter = SourcedAdapter(self._source, job.ref, job.layout)
             self._pages.write(job.key, adapter, job.pages, fence)
         except DomainError as error:
             return error

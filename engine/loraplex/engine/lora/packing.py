@@ -10,20 +10,18 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from loraplex.engine.lora.layout import AdapterLayout, Tile
+from loraplex.engine.lora.reading import HashedReader, Words, WrongBytes
 from loraplex.engine.protocol.adapter import AdapterSpec, TensorRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
-
-_Words = npt.NDArray[Any]
-"""Elements as integers of their size: most of them are copied and never looked at."""
 
 _DTYPES: Final = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _WORDS: Final = {4: torch.int32, 2: torch.int16}
@@ -35,7 +33,7 @@ team of them would fight the step's for the cores."""
 
 @dataclass(frozen=True)
 class AdapterFile:
-    """A verified local safetensors file, and where its tensors go."""
+    """A local safetensors file, and where its tensors go."""
 
     spec: AdapterSpec
     layout: AdapterLayout
@@ -44,41 +42,45 @@ class AdapterFile:
     def pack(self, places: Sequence[Tensor], first_page: int = 0) -> None:
         """Fill `places`, the adapter's pages from `first_page` on, each `[page_elements]`.
 
-        The places lie in host memory and may have another dtype than the file. Raises
-        AdapterUnavailable where the file is not the one the spec speaks of.
+        The places lie in host memory and may have another dtype than the file. The file is hashed
+        as it is read. Raises WrongBytes where it is not the one the spec speaks of: what has been
+        written until then is worth nothing.
         """
         handle = os.open(self.path, os.O_RDONLY)
         try:
             size = os.fstat(handle).st_size
             if size != self.spec.weights_bytes:
-                raise AdapterUnavailable(
+                raise WrongBytes(
                     f"The adapter's file has {size} bytes instead of {self.spec.weights_bytes}."
                 )
-            packing = _Packing(handle, places, first_page)
+            reader = HashedReader(handle)
+            packing = _Packing(reader, places, first_page)
             for tiles in _by_tensor(self.layout.tiles, range(first_page, first_page + len(places))):
                 packing.pack(tiles)
+            if reader.finish(size) != self.spec.weights_digest:
+                raise WrongBytes("The adapter's file has other bytes than were uploaded.")
         finally:
             os.close(handle)
 
 
 def _by_tensor(tiles: Sequence[Tile], pages: range) -> list[list[Tile]]:
-    """The tiles of these pages, a list for each tensor, in the order of the file."""
+    """The tiles of these pages, a list for each tensor, all in the order of the file."""
     found: dict[int, list[Tile]] = defaultdict(list)
     for tile in tiles:
         if tile.page in pages:
             found[tile.tensor.start].append(tile)
-    return [found[start] for start in sorted(found)]
+    return [sorted(found[start], key=attrgetter("start")) for start in sorted(found)]
 
 
 class _Packing:
     """One pass over one file."""
 
-    def __init__(self, handle: int, places: Sequence[Tensor], first_page: int) -> None:
-        self._handle = handle
+    def __init__(self, reader: HashedReader, places: Sequence[Tensor], first_page: int) -> None:
+        self._reader = reader
         self._first_page = first_page
         self._dtype = places[0].dtype
         words = _WORDS[self._dtype.itemsize]
-        self._places: list[_Words] = [place.view(words).numpy() for place in places]
+        self._places: list[Words] = [place.view(words).numpy() for place in places]
         self._scratch = np.empty(0, dtype=np.uint8)
 
     def pack(self, tiles: list[Tile]) -> None:
@@ -91,7 +93,7 @@ class _Packing:
             return
         out_features, rank = tensor.shape
         rows = self._scratch_words(out_features * rank, dtype)
-        self._read(rows, tensor.start)
+        self._reader.fill(rows, tensor.start)
         transposed = rows.reshape(out_features, rank).T
         for tile in tiles:
             self._pack_b(tile, transposed[tile.start : tile.end], dtype)
@@ -100,44 +102,35 @@ class _Packing:
         start = tile.tensor.start + tile.start * tile.width * dtype.itemsize
         place = self._place(tile)
         if dtype is self._dtype:
-            self._read(place, start)
+            self._reader.fill(place, start)
             return
         rows = self._scratch_words(place.size, dtype)
-        self._read(rows, start)
+        self._reader.fill(rows, start)
         self._convert(rows, dtype, place)
 
-    def _pack_b(self, tile: Tile, transposed: _Words, dtype: torch.dtype) -> None:
+    def _pack_b(self, tile: Tile, transposed: Words, dtype: torch.dtype) -> None:
         place = self._place(tile)
         if dtype is self._dtype:
             np.copyto(place.reshape(transposed.shape), transposed)
         else:
             self._convert(np.ascontiguousarray(transposed).reshape(-1), dtype, place)
 
-    def _place(self, tile: Tile) -> _Words:
+    def _place(self, tile: Tile) -> Words:
         elements = (tile.end - tile.start) * tile.width
         return self._places[tile.page - self._first_page][tile.offset : tile.offset + elements]
 
-    def _convert(self, words: _Words, dtype: torch.dtype, place: _Words) -> None:
+    def _convert(self, words: Words, dtype: torch.dtype, place: Words) -> None:
         stored = torch.from_numpy(words).view(dtype)
         wanted = torch.from_numpy(place).view(self._dtype)
         borders = [*range(0, len(stored), _ONE_THREAD_ELEMENTS), len(stored)]
         for start, end in pairwise(borders):
             wanted[start:end].copy_(stored[start:end])
 
-    def _scratch_words(self, count: int, dtype: torch.dtype) -> _Words:
+    def _scratch_words(self, count: int, dtype: torch.dtype) -> Words:
         size = count * dtype.itemsize
         if len(self._scratch) < size:
             self._scratch = np.empty(size, dtype=np.uint8)
         return self._scratch[:size].view(np.int32 if dtype.itemsize == 4 else np.int16)
-
-    def _read(self, words: _Words, start: int) -> None:
-        """Fill `words` from the file; the interpreter is free meanwhile."""
-        missing = words.data.cast("B")
-        while missing:
-            count = os.preadv(self._handle, [missing], start)
-            if count == 0:
-                raise AdapterUnavailable("The adapter's file ended before its last tensor.")
-            missing, start = missing[count:], start + count
 
 
 def _dtype(tensor: TensorRef) -> torch.dtype:

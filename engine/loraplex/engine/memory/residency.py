@@ -11,6 +11,7 @@ from loraplex.engine.lora.layout import AdapterLayout, AdapterTables
 from loraplex.engine.memory.pool import PageId, PagePool
 from loraplex.engine.memory.usage import AdapterKey, UsageHistory, key_of
 from loraplex.engine.memory.value import ValueScale
+from loraplex.engine.protocol.messages import Tier, TierLoad
 
 __all__ = ["AdapterKey", "AdapterResidency", "ResidentAdapter", "key_of"]
 
@@ -25,6 +26,7 @@ class ResidentAdapter:
     pages: list[PageId]
     tables: AdapterTables
     is_loading: bool = True
+    has_served: bool = False
     users: int = 0
     """Running requests; while there are any, the pages stay."""
     reserved_at: float = 0.0
@@ -54,6 +56,10 @@ class AdapterResidency:
     loads: int = 0
     """Loads that succeeded since the engine began."""
     evictions: int = 0
+    hits: int = 0
+    """Requests that ran without a load of their own."""
+    load_seconds: float = 0.0
+    """Of all loads that succeeded, from the reservation of their pages on."""
     _idle: OrderedDict[AdapterKey, ResidentAdapter] = field(default_factory=OrderedDict)
     """By the turn in which their value was set."""
     _idle_by_value: list[ResidentAdapter] = field(default_factory=list)
@@ -65,6 +71,19 @@ class AdapterResidency:
     def resident_adapters(self) -> int:
         """Adapters whose load has ended."""
         return len(self.entries) - self.loads_in_flight
+
+    def load(self) -> TierLoad:
+        """What the pool has done as the first of the tiers where adapters lie."""
+        page_bytes = self.pool.page_elements * self.pool.data.itemsize
+        return TierLoad(
+            tier=Tier.DEVICE,
+            hits=self.hits,
+            misses=self.loads,
+            bytes=self.resident_pages * page_bytes,
+            budget_bytes=self.pool.pages * page_bytes,
+            evictions=self.evictions,
+            load_seconds=self.load_seconds,
+        )
 
     def get(self, key: AdapterKey) -> ResidentAdapter | None:
         return self.entries.get(key)
@@ -118,7 +137,9 @@ class AdapterResidency:
             return
         entry.is_loading = False
         self.loads += 1
-        self._history.record_load(key, self.clock() - entry.reserved_at, len(entry.pages))
+        seconds = self.clock() - entry.reserved_at
+        self.load_seconds += seconds
+        self._history.record_load(key, seconds, len(entry.pages))
         self._enter_idle_if_unused(entry)
 
     def acquire(self, entry: ResidentAdapter) -> None:
@@ -127,6 +148,8 @@ class AdapterResidency:
         if entry.key in self._idle:
             self._leave_idle(entry)
         entry.users += 1
+        self.hits += entry.has_served
+        entry.has_served = True
         self._history.record_use(entry.key)
         if self._idle:
             # Uses fade with every use of another; one adapter a turn is enough to keep up.

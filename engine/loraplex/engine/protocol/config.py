@@ -25,4 +25,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     adapter_cache_dir: str
     """Where the node keeps adapter files it fetched, by digest."""
     adapter_cache_bytes: int = 4 * 1024 * 1024 * 1024
+    host_cache_bytes: int = 512 * 1024 * 1024
+    """Host memory for packed adapters, pinned on CUDA: what leaves the pool comes back from there
+    without being read, hashed or packed again. 0 for none, but on CUDA loads go through some."""
     threads: int | None = None

@@ -69,6 +69,39 @@ class WorkerLimits(msgspec.Struct, frozen=True):
     max_running_requests: int
 
 
+class Tier(StrEnum):
+    """Where an adapter can lie, the nearest first."""
+
+    DEVICE = "device"
+    """Pages of the engine's pool."""
+    HOST = "host"
+    """Packed in host memory."""
+    DISK = "disk"
+    """A file in the node's cache."""
+    STORE = "store"
+    """The object store."""
+
+
+class TierLoad(msgspec.Struct, frozen=True):
+    """What one tier has done since the worker began, and what it holds now.
+
+    A `hit` was found here, a `miss` had to be asked of the next tier. `load_seconds` were spent on
+    bringing adapters from here to the tier above; `joins` are those who waited for a load that
+    somebody else had begun. Evictions are this worker's own, also where a tier is shared.
+    """
+
+    tier: Tier
+    hits: int = 0
+    misses: int = 0
+    bytes: int = 0
+    budget_bytes: int = 0
+    evictions: int = 0
+    load_seconds: float = 0.0
+    joins: int = 0
+    corrupt: int = 0
+    """Files put aside since their bytes were not those of their digest."""
+
+
 class WorkerLoad(msgspec.Struct, frozen=True):
     """A worker's state at one moment, for routing and for operators."""
 
@@ -90,6 +123,7 @@ class WorkerLoad(msgspec.Struct, frozen=True):
     """Blocks that nobody uses and that may be hit; they count neither as free nor as kv."""
     stalls: int = 0
     """Times that requests waited while nothing ran or loaded: each is a defect."""
+    tiers: tuple[TierLoad, ...] = ()
 
 
 class WorkerRegistration(msgspec.Struct, frozen=True):

@@ -187,6 +187,7 @@ async def _engine_config(
         max_model_tokens=settings.max_model_tokens,
         adapter_cache_dir=str(private_dir(cache_dir / "adapters")),
         adapter_cache_bytes=settings.adapter_cache_bytes,
+        host_cache_bytes=settings.host_cache_bytes,
     )
 
 

@@ -1,0 +1,42 @@
+"""An adapter by reference: fetched when it is packed, and once more where its bytes are wrong."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from loraplex.engine.adapter_source import AdapterSource
+from loraplex.engine.lora.layout import AdapterLayout
+from loraplex.engine.lora.packing import AdapterFile
+from loraplex.engine.lora.reading import WrongBytes
+from loraplex.engine.protocol.adapter import AdapterRef
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SourcedAdapter:
+    """What is packed already needs no file, so none is fetched before it is asked for."""
+
+    source: AdapterSource
+    ref: AdapterRef
+    layout: AdapterLayout
+
+    def pack(self, places: Sequence[Tensor], first_page: int = 0) -> None:
+        """Fill `places`, the adapter's pages from `first_page` on; blocks while it is fetched.
+
+        Raises AdapterUnavailable.
+        """
+        try:
+            self._pack(places, first_page)
+        except WrongBytes:
+            log.warning("the file of adapter %s is corrupt", self.ref.spec.digest)
+            self.source.distrust(self.ref)
+            self._pack(places, first_page)
+        except FileNotFoundError:  # evicted between the two
+            self._pack(places, first_page)
+
+    def _pack(self, places: Sequence[Tensor], first_page: int) -> None:
+        path = self.source.fetch(self.ref)
+        AdapterFile(self.ref.spec, self.layout, path).pack(places, first_page)
