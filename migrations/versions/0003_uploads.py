@@ -53,6 +53,7 @@ CREATE TABLE uploads (
         status IN ('pending', 'completing', 'completed', 'aborted', 'expired', 'failed')),
     expires_at timestamptz NOT NULL,
     deadline_at timestamptz,
+    claimed_at timestamptz,
     attempts integer NOT NULL,
     last_error varchar,
     error jsonb,

@@ -65,7 +65,7 @@ def store(services: Settings) -> ObjectStore:
 
 @pytest.fixture
 def uploads(database: Database, store: ObjectStore, base: ModuleTable) -> Uploads:
-    return Uploads(database, store, base.base_name, max_upload_bytes=10_000_000)
+    return Uploads(database, store, base.base_name, max_upload_bytes=20_000_000)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import pytest
 from sqlalchemy import select
 
 from loraplex.adapters_registry import tasks as all_tasks
+from loraplex.adapters_registry.uploads.lifecycle import COMPLETE_UPLOAD
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions import tasks
 from loraplex.adapters_registry.versions.lifecycle import VALIDATE_VERSION
@@ -19,7 +20,7 @@ from tests.adapters_registry.samples import sample
 def test_the_tasks_others_name_are_registered(services: Settings) -> None:
     app = make_celery(services)
     scheduled = {entry["task"] for entry in all_tasks.BEAT_SCHEDULE.values()}
-    assert {VALIDATE_VERSION, *scheduled} <= set(app.tasks)
+    assert {VALIDATE_VERSION, COMPLETE_UPLOAD, *scheduled} <= set(app.tasks)
 
 
 @pytest.fixture

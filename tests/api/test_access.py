@@ -1,6 +1,7 @@
 """Who may ask what: every route has a class here, and each class its refusals."""
 
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -22,6 +23,13 @@ CLASSES = {
     ("GET", "/api/v1/adapters/{name}/versions"): TENANT,
     ("POST", "/api/v1/adapters/{name}/versions"): TENANT,
     ("GET", "/api/v1/adapters/{name}/versions/{number}"): TENANT,
+    ("POST", "/api/v1/uploads"): TENANT,
+    ("GET", "/api/v1/uploads"): TENANT,
+    ("GET", "/api/v1/uploads/{upload_id}"): TENANT,
+    ("POST", "/api/v1/uploads/{upload_id}/part-urls"): TENANT,
+    ("PUT", "/api/v1/uploads/{upload_id}/files/{file}/parts/{part}"): TENANT,
+    ("POST", "/api/v1/uploads/{upload_id}/complete"): TENANT,
+    ("POST", "/api/v1/uploads/{upload_id}/abort"): TENANT,
     ("GET", "/api/v1/admin/workers"): OPERATOR,
     ("GET", "/api/v1/admin/tenants"): OPERATOR,
     ("GET", "/api/v1/session"): EITHER,
@@ -35,7 +43,7 @@ GUARDED = [place for place, kind in CLASSES.items() if kind != ANYBODY]
 
 
 def path_of(template: str) -> str:
-    return template.format(model="m", name="n", number=1)
+    return template.format(model="m", name="n", number=1, upload_id=uuid4(), file="f", part=1)
 
 
 def code_of(path: str, answer: httpx.Response) -> str:

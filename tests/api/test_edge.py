@@ -43,7 +43,7 @@ async def test_an_error_nobody_foresaw_is_500_in_its_paths_shape_and_tells_nothi
     async def broken() -> None:
         raise ZeroDivisionError("lpx_secret")
 
-    app.add_middleware(Edge, metrics=Metrics(), max_upload_bytes=1)
+    app.add_middleware(Edge, metrics=Metrics(), max_upload_bytes=1, max_part_bytes=1)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         answer = await client.get("/v1/broken")

@@ -1,5 +1,7 @@
 """Refusals of the registry."""
 
+from collections.abc import Sequence
+
 from loraplex.engine.protocol.errors import DomainError, Kind
 
 NAME_RULE = (
@@ -106,6 +108,135 @@ class EmptyUpload(DomainError):
 
     def __init__(self, field: str) -> None:
         super().__init__(f"{field} is empty.", field=field, rule="at least 1 byte", value=0)
+
+
+class TooManyOpenUploads(DomainError):
+    """The tenant has as many resumable uploads open as it may."""
+
+    kind, code = Kind.LIMITED, "too_many_open_uploads"
+
+    def __init__(self, limit: int, open_uploads: int) -> None:
+        super().__init__(
+            f"This tenant has {open_uploads} uploads open and asks for one more; it may have "
+            f"{limit}. Complete or abort one, or wait until one expires.",
+            rule=f"max_open_uploads of {limit}, {open_uploads} open",
+            value=open_uploads + 1,
+            retry_after_seconds=60,
+        )
+
+
+class UploadNotFound(DomainError):
+    """The tenant has no upload of this id."""
+
+    kind, code = Kind.NOT_FOUND, "upload_not_found"
+
+    def __init__(self, upload_id: object) -> None:
+        shown = str(upload_id)[:64]
+        super().__init__(f"There is no upload {shown!r}.", field="id", value=shown)
+
+
+class UploadEnded(DomainError):
+    """The upload takes no more parts, or can be completed or aborted no more."""
+
+    kind, code = Kind.CONFLICT, "upload_ended"
+
+    def __init__(self, status: str) -> None:
+        super().__init__(
+            f"The upload is {status}; that is possible only while it is pending.",
+            field="status",
+            rule="pending",
+            value=status,
+        )
+
+
+class UploadIncomplete(DomainError):
+    """Parts are missing, or have another size than they should."""
+
+    kind, code = Kind.CONFLICT, "upload_incomplete"
+
+    def __init__(self, file: str, missing: Sequence[int]) -> None:
+        shown = ", ".join(map(str, missing[:10])) + (", …" if len(missing) > 10 else "")
+        super().__init__(
+            f"{len(missing)} parts of {file} are missing: {shown}.",
+            field=file,
+            rule="every part received",
+            value=len(missing),
+        )
+
+
+class UnknownUploadFile(DomainError):
+    """The upload has no file of this name."""
+
+    kind, code = Kind.NOT_FOUND, "upload_file_not_found"
+
+    def __init__(self, file: str, known: Sequence[str]) -> None:
+        names = ", ".join(known)
+        super().__init__(
+            f"The upload has no file {file[:64]!r}; it has {names}.",
+            field="file",
+            rule=names,
+            value=file[:64],
+        )
+
+
+class UnknownPart(DomainError):
+    """The file has fewer parts than this number."""
+
+    kind, code = Kind.INVALID, "upload_part_unknown"
+
+    def __init__(self, file: str, number: int, parts: int) -> None:
+        super().__init__(
+            f"{file} has parts 1 to {parts}, and no part {number}.",
+            field="part",
+            rule=f"1 to {parts}",
+            value=number,
+        )
+
+
+class WrongPartSize(DomainError):
+    """A part has fewer or more bytes than its place in the file gives it."""
+
+    kind, code = Kind.INVALID, "upload_part_size"
+
+    def __init__(self, number: int, size_bytes: int, wanted_bytes: int) -> None:
+        super().__init__(
+            f"Part {number} has {size_bytes} bytes; it should have {wanted_bytes}.",
+            field="body",
+            rule=f"{wanted_bytes} bytes",
+            value=size_bytes,
+        )
+
+
+class WrongUploadFiles(DomainError):
+    """The files announced are neither an adapter's two nor one archive."""
+
+    kind, code = Kind.INVALID, "upload_files"
+
+
+class ChecksumMismatch(DomainError):
+    """The bytes that came are not those whose SHA-256 the client gave."""
+
+    kind, code = Kind.INVALID, "checksum_mismatch"
+
+    def __init__(self, file: str, wanted: str, found: str) -> None:
+        super().__init__(
+            f"{file} has the SHA-256 {found}, and {wanted} was announced. Upload it again.",
+            field=file,
+            rule=wanted,
+            value=found,
+        )
+
+
+class UploadNotFinished(DomainError):
+    """The platform tried to complete the upload too often."""
+
+    kind, code = Kind.OVERLOADED, "upload_not_finished"
+
+    def __init__(self, attempts: int) -> None:
+        super().__init__(
+            f"The platform could not complete the upload in {attempts} attempts; nothing says that "
+            "its files are wrong. Upload them again."
+        )
 
 
 class StorageQuotaExceeded(DomainError):

@@ -24,6 +24,10 @@ CONNECT_SECONDS = 5
 READ_SECONDS = 30
 
 
+class MultipartUploadMissing(Exception):
+    """The store knows no such multipart upload: it was completed or aborted, or never begun."""
+
+
 def blob_key(namespace: TenantNamespace, digest: Digest) -> str:
     """Where the bytes of this digest lie; two tenants' identical bytes lie apart."""
     return f"tenants/{namespace}/blobs/{digest.removeprefix('sha256:')}"
@@ -137,6 +141,8 @@ def translated(key: str) -> Iterator[None]:
         yield
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
+        if code == "NoSuchUpload":
+            raise MultipartUploadMissing(key) from error
         if code in MISSING:
             raise BlobMissing(key) from error
         raise StoreUnavailable(code or "no reason given") from error

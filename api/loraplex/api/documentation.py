@@ -11,9 +11,17 @@ from loraplex.api.openai.answer_schemas import ChatChunk, OpenAIError
 from loraplex.api.openai.schemas import ChatBody, CompletionBody
 from loraplex.api.schemas import Problem
 from loraplex.api.tenant.schemas import SignIn
+from loraplex.api.tenant.upload_schemas import NewUpload, NoFields, PartUrlsWanted
 
 REFERENCE = "#/components/schemas/{model}"
-READ_BY_ROUTES: tuple[type[BaseModel], ...] = (ChatBody, CompletionBody, SignIn)
+READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
+    ChatBody,
+    CompletionBody,
+    SignIn,
+    NewUpload,
+    PartUrlsWanted,
+    NoFields,
+)
 WRITTEN_BY_ROUTES: tuple[type[BaseModel], ...] = (ChatChunk, OpenAIError, Problem)
 
 PROBLEM: dict[int | str, dict[str, Any]] = {
@@ -49,6 +57,13 @@ def form_body(*files: str) -> dict[str, Any]:
         "additionalProperties": False,
     }
     content = {"multipart/form-data": {"schema": schema}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def binary_body() -> dict[str, Any]:
+    """The `openapi_extra` of a route that reads its body as it comes, byte for byte."""
+    schema = {"type": "string", "format": "binary"}
+    content = {"application/octet-stream": {"schema": schema}}
     return {"requestBody": {"required": True, "content": content}}
 
 

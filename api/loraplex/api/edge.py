@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from loraplex.api.errors import INTERNAL, render, respond
@@ -23,6 +24,7 @@ FORM_BYTES = 1024 * 1024
 """What a form's own lines, and the piece that just came, may add to its files: the form's reader
 is the first to see a file that is too large, and can name it."""
 UPLOAD_PATH = re.compile(r"/api/v1/adapters/[^/]+/versions")
+PART_PATH = re.compile(r"/api/v1/uploads/[^/]+/files/[^/]+/parts/[^/]+")
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -42,10 +44,13 @@ NOT_STORED = ("/v1", "/api/")
 class Edge:
     """Wraps the whole application."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, max_upload_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, metrics: Metrics, max_upload_bytes: int, max_part_bytes: int
+    ) -> None:
         self._app = app
         self._metrics = metrics
         self._max_upload_bytes = max_upload_bytes
+        self._max_part_bytes = max_part_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,6 +60,8 @@ class Edge:
         started = monotonic()
         try:
             await self._guarded(scope, receive, answer)
+        except ClientDisconnect:
+            log.info("client_left", request_id=answer.request_id)
         except Exception as error:
             log.error("unexpected_error", request_id=answer.request_id, exc_info=error)
             if answer.status is not None:
@@ -75,6 +82,8 @@ class Edge:
     def _limit_of(self, scope: Scope) -> int:
         if UPLOAD_PATH.fullmatch(scope["path"]):
             return self._max_upload_bytes + FORM_BYTES
+        if PART_PATH.fullmatch(scope["path"]):
+            return self._max_part_bytes + FORM_BYTES
         return MAX_JSON_BYTES
 
     def _count(self, scope: Scope, answer: "_Answer", seconds: float) -> None:

@@ -11,6 +11,8 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 
 from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.uploads.files import part_bytes_of
+from loraplex.adapters_registry.uploads.resumable import ResumableUploads
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.api import documentation, errors, health, web
@@ -22,7 +24,7 @@ from loraplex.api.metrics import Metrics
 from loraplex.api.openai import chat, completions, models
 from loraplex.api.services import Services
 from loraplex.api.settlement import Settlements
-from loraplex.api.tenant import adapters, session
+from loraplex.api.tenant import adapters, session, uploads
 from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
@@ -62,11 +64,26 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.metrics = metrics
     app.state.draining = Draining()
     errors.install(app)
-    for module in (models, chat, completions, session, adapters, workers, tenants, health):
+    for module in (
+        models,
+        chat,
+        completions,
+        session,
+        adapters,
+        uploads,
+        workers,
+        tenants,
+        health,
+    ):
         app.include_router(module.router)
     documentation.document(app)
     web.mount(app)
-    app.add_middleware(Edge, metrics=metrics, max_upload_bytes=settings.max_upload_bytes)
+    app.add_middleware(
+        Edge,
+        metrics=metrics,
+        max_upload_bytes=settings.max_upload_bytes,
+        max_part_bytes=part_bytes_of(settings.max_upload_bytes, settings.upload_part_bytes),
+    )
     return app
 
 
@@ -113,6 +130,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     fleet = WorkerFleet(database, secrets, gateway_id)
     await fleet.start()
     stack.push_async_callback(fleet.stop)
+    uploads = Uploads(database, objects, table.base_name, settings.max_upload_bytes)
     admission = Admission(database, gateway_id)
     metrics: Metrics = app.state.metrics
     return Services(
@@ -121,7 +139,8 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         database=database,
         system=system,
         objects=objects,
-        uploads=Uploads(database, objects, table.base_name, settings.max_upload_bytes),
+        uploads=uploads,
+        resumable=ResumableUploads.from_settings(database, uploads, settings),
         tenants=TenantAdministration(secrets),
         authenticator=Authenticator(database, secrets),
         admission=admission,

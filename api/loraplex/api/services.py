@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 if TYPE_CHECKING:
     from loraplex.adapters_registry.objects import ObjectStore
+    from loraplex.adapters_registry.uploads.resumable import ResumableUploads
     from loraplex.adapters_registry.uploads.service import Uploads
     from loraplex.adapters_registry.versions.service import Catalogue
     from loraplex.api.draining import Draining
@@ -35,6 +36,7 @@ class Services:
     """Role `system`, for operators' routes alone; None where this gateway was given no URL."""
     objects: ObjectStore
     uploads: Uploads
+    resumable: ResumableUploads
     tenants: TenantAdministration
     authenticator: Authenticator
     admission: Admission

@@ -70,6 +70,9 @@ class Settings(BaseSettings):
     database_readonly_url: SecretStr | None = None
     broker_url: SecretStr | None = None
     s3_endpoint: str | None = None
+    s3_public_endpoint: str | None = Field(default=None, pattern=r"^https?://[^/\s]+$")
+    """The object store's address as clients reach it: parts of uploads then go there directly, by
+    signed URLs. Through the gateways when unset."""
     s3_region: str = "us-east-1"
     s3_bucket: str = "loraplex"
     s3_access_key_id: str | None = None
@@ -88,6 +91,10 @@ class Settings(BaseSettings):
     outbound_ca_file: Path | None = None
     """A PEM file of authorities to trust for them, beside the public ones."""
     max_upload_bytes: int = 1024 * 1024 * 1024
+    upload_part_bytes: int = Field(default=8 * 1024 * 1024, ge=5 * 1024 * 1024)
+    """How large the parts of a resumable upload are; S3 takes none below 5 MiB but the last."""
+    upload_expiry_seconds: int = Field(default=24 * 3600, ge=60)
+    """How long a resumable upload may take before it is given up and its bytes are released."""
     validation_seconds: int = 30
     validation_memory_bytes: int = 512 * 1024 * 1024
 

@@ -57,8 +57,9 @@ class StorageReservation(Base, Created):
 class Upload(Base, Created):
     """A resumable upload. Its reservation has its id. `error` says why it failed.
 
-    `deadline_at`, `attempts` and `last_error` serve the sweeper while it completes; `cleared_at`
-    says that nothing of it is left in the store's staging area.
+    While it completes, `claimed_at` says that a job is at it; `deadline_at`, `attempts` and
+    `last_error` serve the sweeper. `cleared_at` says that nothing of it is left in the store's
+    staging area.
     """
 
     __tablename__ = "uploads"
@@ -79,6 +80,7 @@ class Upload(Base, Created):
     status: Mapped[str] = mapped_column(default=UploadStatus.PENDING)
     expires_at: Mapped[datetime]
     deadline_at: Mapped[datetime | None]
+    claimed_at: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(default=0)
     last_error: Mapped[str | None]
     error: Mapped[dict[str, object] | None]

@@ -19,6 +19,8 @@ from loraplex.adapters_registry.versions.repository import VersionRepository
 from loraplex.adapters_registry.versions.views import VersionView
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.platform.tenancy.identity import TenantId
+from loraplex.platform.webhooks.event_types import EventType
+from loraplex.platform.webhooks.events import emit
 
 
 class Owner(Protocol):
@@ -82,6 +84,8 @@ async def register(
         session.add(version)
         await session.flush()
         await lifecycle.ask(session, version)
+        data = {"adapter": name, "version": version.number, "digest": digest}
+        await emit(session, owner.tenant_id, EventType.VERSION_UPLOADED, data)
     else:
         await lifecycle.reopen(session, version)
     return VersionView.of(version, owner.tenant_name, name), is_new

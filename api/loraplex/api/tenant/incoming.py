@@ -1,4 +1,4 @@
-"""Folders on this machine's disk for bytes that are on their way in."""
+"""Bytes on their way in, on this machine's disk: never whole in memory."""
 
 import asyncio
 import tempfile
@@ -6,7 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from starlette.requests import Request
+
+from loraplex.adapters_registry.errors import WrongPartSize
 from loraplex.platform.settings import Settings
+
+WRITE_BYTES = 1024 * 1024
+"""Smaller pieces wait in memory until there are so many bytes."""
 
 
 @asynccontextmanager
@@ -22,3 +28,29 @@ async def temporary_folder(settings: Settings) -> AsyncIterator[Path]:
 def _make(parent: Path) -> "tempfile.TemporaryDirectory[str]":
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     return tempfile.TemporaryDirectory(dir=parent)
+
+
+async def receive_body(request: Request, path: Path, part: int, size_bytes: int) -> None:
+    """Write the request's body, which has `size_bytes`, to a new file.
+
+    Raises WrongPartSize as soon as it is known, WRITE_BYTES in memory at most.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) != size_bytes:
+        raise WrongPartSize(part, int(declared), size_bytes)
+    received_bytes, buffer = 0, bytearray()
+    file = await asyncio.to_thread(path.open, "xb")
+    try:
+        async for data in request.stream():
+            received_bytes += len(data)
+            if received_bytes > size_bytes:
+                raise WrongPartSize(part, received_bytes, size_bytes)
+            buffer += data
+            if len(buffer) >= WRITE_BYTES:
+                await asyncio.to_thread(file.write, buffer)
+                buffer = bytearray()
+        await asyncio.to_thread(file.write, buffer)
+    finally:
+        await asyncio.to_thread(file.close)
+    if received_bytes != size_bytes:
+        raise WrongPartSize(part, received_bytes, size_bytes)
