@@ -108,7 +108,7 @@ def test_a_linear_with_lora_has_the_bits_of_product_shrink_and_expand(
     rows = segments[-1][1] + 1
     case = sgmv(adapters, segments, rows)
     weight = packed(random(sum(WIDTHS), case.x.shape[1], seed=5).bfloat16())
-    starts = [0, *accumulate(WIDTHS)]
+    starts = (0, *accumulate(WIDTHS))
     found = adapters_of(
         case.a_offsets,
         case.b_offsets,

@@ -1,7 +1,5 @@
 """Base linears with the LoRA of each row's adapter beside them, during one step."""
 
-from collections.abc import Sequence
-
 from torch import Tensor
 
 from loraplex.engine.kernels.native.panels import adapters_of
@@ -37,7 +35,7 @@ class AdaptedStep:
         x: Tensor,
         layer: int,
         group: LinearGroup,
-        slice_starts: Sequence[int],
+        slice_starts: tuple[int, ...],
     ) -> Tensor:
         """`[rows, in_features]` to `[rows, out_features]` of a group of linears that share x.
 
@@ -54,7 +52,7 @@ class AdaptedStep:
         self._add(x, y, slice(first, first + group.end - group.start), slice_starts)
         return y
 
-    def _add(self, x: Tensor, y: Tensor, modules: slice, slice_starts: Sequence[int]) -> None:
+    def _add(self, x: Tensor, y: Tensor, modules: slice, slice_starts: tuple[int, ...]) -> None:
         batch = self._batch
         ranks = batch.ranks[:, modules]
         h = self._kernels.sgmv_shrink(

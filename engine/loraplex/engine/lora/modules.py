@@ -10,7 +10,7 @@ from loraplex.engine.protocol.module_table import LinearModule, ModuleTable
 LINEARS: Final = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is one object, so that a look-up hashes no fields
 class LinearGroup:
     """Linears of one layer that share their input and write side by side into one output."""
 

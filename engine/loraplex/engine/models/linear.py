@@ -1,14 +1,13 @@
 """A base linear: y = x · Wᵀ + b, with its weight in memory once."""
 
-from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import embedding, linear
 
-from loraplex.engine.kernels.native.library import Adapters, library
-from loraplex.engine.kernels.native.panels import PackedWeight
+from loraplex.engine.kernels.native.library import library
+from loraplex.engine.kernels.native.panels import PackedWeight, StepAdapters
 
 _PACKING_ROWS: Final = 16
 """The rows oneDNN packs for: a decode step's, since prefill loses little by another layout."""
@@ -81,7 +80,7 @@ class Linear:
         return self._weight.multiply(x, self._bias)
 
     def adapted(
-        self, x: Tensor, adapters: Adapters, module: int, slice_starts: Sequence[int]
+        self, x: Tensor, adapters: StepAdapters, module: int, slice_starts: tuple[int, ...]
     ) -> Tensor | None:
         """The same with LoRA added, where the weight can do both at once; else None."""
         if not isinstance(self._weight, PackedWeight):

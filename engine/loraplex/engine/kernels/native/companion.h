@@ -10,6 +10,14 @@
 
 #include "sgmv.h"
 
+constexpr long CACHE_LINE = 64;
+
+// Cache lines that follow each other.
+struct Lines {
+    const char* from = nullptr;
+    long count = 0;
+};
+
 class Companion {
    public:
     struct Work {
@@ -44,18 +52,16 @@ class Companion {
 
     long lines_left() const { return lines_left_; }
 
-    // The next cache lines to ask for.
-    long take(long lines, const char** into) {
-        if (!work_) return 0;
-        long taken = 0;
-        while (taken < lines && asked_ < items().size()) {
-            const Item& item = items()[asked_];
-            into[taken++] = (const char*)item.tile + offset_;
-            offset_ += CACHE_LINE;
-            if (offset_ >= item.bytes) asked_++, offset_ = 0;
-        }
-        lines_left_ -= taken;
-        return taken;
+    // The next cache lines to ask for: at most `lines`, all of one tile.
+    Lines take(long lines) {
+        if (lines <= 0 || lines_left_ == 0) return {};
+        const Item& item = items()[asked_];
+        const char* from = (const char*)item.tile + offset_;
+        lines = least(lines, pieces(item.bytes - offset_, CACHE_LINE));
+        offset_ += lines * CACHE_LINE;
+        if (offset_ >= item.bytes) asked_++, offset_ = 0;
+        lines_left_ -= lines;
+        return {from, lines};
     }
 
     // Works off what has been asked for before.
@@ -83,7 +89,7 @@ class Companion {
     }
 
    private:
-    static constexpr long CACHE_LINE = 64;
+    static constexpr long FETCH_ROWS = 4;
 
     struct Item {
         sgmv::Segment segment;
@@ -92,14 +98,32 @@ class Companion {
         long slice, first_rank, ranks, width, bytes;
     };
 
+    // Calls `visit` with each of this thread's units. They are shared out in the order of columns,
+    // as the linear's panels are, so that a thread mostly adds to what it multiplied itself.
     template <typename Visit>
     void each_unit(Visit visit) const {
+        long whole = 0, before = 0;
+        every_unit([&](const sgmv::Segment&, long, long, long cost) { whole += cost; });
+        every_unit([&](const sgmv::Segment& segment, long slice, long rank, long cost) {
+            long middle = 2 * before + cost;
+            before += cost;
+            if (middle * thread_count() / (2 * whole) == thread_number())
+                visit(segment, slice, rank);
+        });
+    }
+
+    template <typename Visit>
+    void every_unit(Visit visit) const {
         const Work& w = *work_;
-        for (long unit = thread_number(); unit < w.rows.count * w.a.slices; unit += thread_count()) {
-            const sgmv::Segment& segment = w.rows.segments[unit / w.a.slices];
-            long slice = unit % w.a.slices, rank = w.a.rank(segment.adapter, slice);
-            if (rank > 0 && segment.start < segment.end) visit(segment, slice, rank);
-        }
+        for (long slice = 0; slice < w.a.slices; slice++)
+            for (long s = 0; s < w.rows.count; s++) {
+                const sgmv::Segment& segment = w.rows.segments[s];
+                long rank = w.a.rank(segment.adapter, slice), rows = segment.end - segment.start;
+                long width = w.slice_starts[slice + 1] - w.slice_starts[slice];
+                // To fetch a tile takes as long as to multiply a few rows by it.
+                if (rank > 0 && rows > 0)
+                    visit(segment, slice, rank, rank * (w.in_features + width) * (FETCH_ROWS + rows));
+            }
     }
 
     void add(const sgmv::Segment& segment, long slice, long rank, long width,

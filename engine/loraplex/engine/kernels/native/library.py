@@ -1,7 +1,7 @@
 """The compiled kernels as functions of tensors, by ctypes: no build against torch's headers."""
 
 import ctypes
-from ctypes import POINTER, Structure, c_float, c_int, c_long, c_void_p
+from ctypes import POINTER, Structure, c_float, c_long, c_void_p
 from functools import cache
 from typing import Final
 
@@ -65,14 +65,12 @@ class Rotation(Structure):
     )
 
 
-class Product(Structure):
+class Weights(Structure):
+    """A packed weight; whoever makes it keeps the panels."""
+
     _fields_ = (
-        ("x", c_void_p),
-        ("x_stride", c_long),
-        ("weight", c_void_p),
-        ("bias", c_void_p),
-        ("y", c_void_p),
-        ("rows", c_long),
+        ("panels", c_void_p),
+        ("is_bfloat16", c_long),
         ("in_features", c_long),
         ("out_features", c_long),
     )
@@ -102,12 +100,11 @@ class Library:
         # Global symbols come first, so the kernels share the thread pool that torch has loaded.
         library = ctypes.CDLL(path)
         self.linear = library.loraplex_linear
-        self.linear.argtypes = (POINTER(Product), c_int)
+        # Called most often, so what does not change from call to call comes by one address.
+        product = (c_void_p, c_void_p, c_long, c_long, c_void_p, c_void_p)
+        self.linear.argtypes = product
         self.adapted_linear = library.loraplex_adapted_linear
-        self.adapted_linear.argtypes = (
-            *(POINTER(Product), c_int, POINTER(Adapters), c_long, c_long),
-            *(POINTER(c_long), c_void_p, c_void_p),
-        )
+        self.adapted_linear.argtypes = (*product, c_void_p, c_long, c_long, c_void_p)
         self.shrink = library.loraplex_shrink
         self.shrink.argtypes = (
             *(c_void_p, c_long, c_long, c_void_p, POINTER(SgmvTables), c_void_p, c_long),

@@ -20,12 +20,12 @@ namespace {
 
 constexpr long COLUMNS = 3 * LANES, TILE_ROWS = 4;
 constexpr long BLOCK_FEATURES = 192, BLOCK_ROWS = 96, FEW_ROWS = 32;
-constexpr long UNROLLED = 4, CACHE_LINE = 64, LINES_A_STEP = 2;
-constexpr long MOST_LINES = BLOCK_FEATURES / UNROLLED * LINES_A_STEP;
+constexpr long MOST_LINES = BLOCK_FEATURES / 4;  // half a line for two features
 
-struct Lines {
-    const char* addresses[MOST_LINES + LINES_A_STEP];
-    long count = 0;
+// What to bring nearer meanwhile: two runs of cache lines, of at most MOST_LINES each. They are
+// runs, since to write a list of addresses takes longer than the products leave time for.
+struct Ahead {
+    Lines first, second;
 };
 
 
@@ -68,7 +68,7 @@ struct Pair<uint16_t> {
 
 template <int ROWS, typename Weight>
 inline void multiply(const float* x, long x_stride, const Weight* panel, float* y, long y_stride,
-                     long features, const float* start, const Lines& lines) {
+                     long features, const float* start, const Ahead& ahead) {
     const float *x1 = x + x_stride, *x2 = x1 + x_stride, *x3 = x2 + x_stride;
     float *y1 = y + y_stride, *y2 = y1 + y_stride, *y3 = y2 + y_stride;
     Sums s0, s1, s2, s3;
@@ -84,23 +84,12 @@ inline void multiply(const float* x, long x_stride, const Weight* panel, float* 
         if constexpr (ROWS > 2) s2.add(x2[at], a, b, c);
         if constexpr (ROWS > 3) s3.add(x3[at], a, b, c);
     };
-    const char* const* ahead = lines.addresses;
-    long prefetching = least(features, pieces(lines.count, LINES_A_STEP) * UNROLLED);
-    for (; k + UNROLLED <= prefetching; k += UNROLLED) {
-        for (long line = 0; line < LINES_A_STEP; line++) __builtin_prefetch(*ahead++, 0, 2);
-        for (long at = k; at < k + UNROLLED; at += 2) {
-            Pair<Weight> w(panel, at);
-            add(at, w.first(0), w.first(1), w.first(2));
-            add(at + 1, w.second(0), w.second(1), w.second(2));
-        }
-    }
-    for (; k + UNROLLED <= features; k += UNROLLED)
-        for (long at = k; at < k + UNROLLED; at += 2) {
-            Pair<Weight> w(panel, at);
-            add(at, w.first(0), w.first(1), w.first(2));
-            add(at + 1, w.second(0), w.second(1), w.second(2));
-        }
-    for (; k + 2 <= features; k += 2) {
+    // Half a line at a time: a run that is asked for twice costs less than a loop of its own.
+    const char *first = ahead.first.from, *second = ahead.second.from;
+    long first_step = ahead.first.count ? CACHE_LINE / 2 : 0;
+    long second_step = ahead.second.count ? CACHE_LINE / 2 : 0;
+    for (; k + 2 <= features; k += 2, first += first_step, second += second_step) {
+        __builtin_prefetch(first, 0, 2), __builtin_prefetch(second, 0, 2);
         Pair<Weight> w(panel, k);
         add(k, w.first(0), w.first(1), w.first(2));
         add(k + 1, w.second(0), w.second(1), w.second(2));
@@ -125,52 +114,57 @@ struct Block {
 };
 
 template <int ROWS, typename Weight>
-void tile(const Block& block, const Weight* panel, long row, const Lines& lines) {
+void tile(const Block& block, const Weight* panel, long row, const Ahead& ahead) {
     const float* x = block.x + row * block.x_stride;
     float* y = block.y + row * block.y_stride;
     if (block.columns == COLUMNS) {
         multiply<ROWS>(x, block.x_stride, panel, y, block.y_stride, block.features, block.start,
-                       lines);
+                       ahead);
         return;
     }
     float whole[ROWS][COLUMNS] = {};
     for (int r = 0; r < ROWS; r++)
         std::memcpy(whole[r], y + r * block.y_stride, block.columns * sizeof(float));
-    multiply<ROWS>(x, block.x_stride, panel, whole[0], COLUMNS, block.features, block.start, lines);
+    multiply<ROWS>(x, block.x_stride, panel, whole[0], COLUMNS, block.features, block.start, ahead);
     for (int r = 0; r < ROWS; r++)
         std::memcpy(y + r * block.y_stride, whole[r], block.columns * sizeof(float));
 }
 
-// `next_lines` of the following weights and `lora_lines` of tiles are asked for, evenly over rows.
+// The `next` weights and `lora_lines` of tiles are asked for, evenly over rows.
 template <typename Weight>
-void multiply_rows(const Block& block, const Weight* panel, const char* next, long next_lines,
-                   Companion& lora, long lora_lines) {
+void multiply_rows(const Block& block, const Weight* panel, Lines next, Companion& lora,
+                   long lora_lines) {
     long row = 0, tiles = pieces(block.rows, TILE_ROWS);
-    long next_share = pieces(next_lines, tiles), lora_share = pieces(lora_lines, tiles);
-    Lines lines;
-    auto fill = [&] {
-        lines.count = 0;
-        for (long taken = 0; taken < next_share && next_lines > 0; taken++, next_lines--) {
-            if (lines.count == MOST_LINES) break;
-            lines.addresses[lines.count++] = next;
-            next += CACHE_LINE;
-        }
-        lines.count += lora.take(least(lora_share, MOST_LINES - lines.count),
-                                 lines.addresses + lines.count);
-        // The last step asks for whole steps' lines.
-        for (long line = 0; line < LINES_A_STEP; line++)
-            lines.addresses[lines.count + line] = (const char*)panel;
+    auto take_next = [&] {
+        Lines run{next.from, least(next.count, MOST_LINES)};
+        next.from += run.count * CACHE_LINE, next.count -= run.count;
+        return run;
+    };
+    auto take_lora = [&] {
+        Lines run = lora.take(least(lora_lines, MOST_LINES));
+        lora_lines -= run.count;
+        return run;
+    };
+    auto take = [&] {
+        Lines run = next.count > 0 ? take_next() : take_lora();
+        // Without a line to ask for: one that is near.
+        return run.count > 0 ? run : Lines{(const char*)panel, 0};
+    };
+    auto ahead = [&] {
+        // Weights come first where there are few rows to ask in.
+        bool is_hurried = next.count > MOST_LINES * tiles--;
+        Ahead runs{take(), {(const char*)panel, 0}};
+        if (Lines run = is_hurried ? take() : take_lora(); run.count > 0) runs.second = run;
+        return runs;
     };
     // Four rows and a narrow panel would need more registers than there are.
     if constexpr (std::is_same_v<Weight, float>)
         for (; row + TILE_ROWS <= block.rows; row += TILE_ROWS)
-            fill(), tile<4>(block, panel, row, lines);
-    if (row == block.rows) return;
-    fill();
+            tile<4>(block, panel, row, ahead());
     switch (block.rows - row) {
-        case 3: tile<3>(block, panel, row, lines); break;
-        case 2: tile<2>(block, panel, row, lines); break;
-        case 1: tile<1>(block, panel, row, lines); break;
+        case 3: tile<3>(block, panel, row, ahead()); break;
+        case 2: tile<2>(block, panel, row, ahead()); break;
+        case 1: tile<1>(block, panel, row, ahead()); break;
     }
 }
 
@@ -183,21 +177,26 @@ void widen(const uint16_t* panel, long features, float* into) {
         }
 }
 
+struct Weights {
+    const void* panels;
+    long is_bfloat16, in_features, out_features;
+};
+
 struct Product {
+    const Weights& weights;
     const float* x;
-    long x_stride;
-    const void* weight;
+    long x_stride, rows;
     const float* bias;
     float* y;
-    long rows, in_features, out_features;
 };
 
 // This thread's share of a product.
 template <typename Weight>
 void linear(const Product& p, Companion& lora) {
     if (p.rows == 0) return;
-    const Weight* weight = (const Weight*)p.weight;
-    long panels = pieces(p.out_features, COLUMNS);
+    const Weight* weight = (const Weight*)p.weights.panels;
+    long in_features = p.weights.in_features, out_features = p.weights.out_features;
+    long panels = pieces(out_features, COLUMNS);
     bool has_few_rows = p.rows <= FEW_ROWS;
     long block_rows = has_few_rows ? p.rows : BLOCK_ROWS;
     long row_blocks = pieces(p.rows, block_rows);
@@ -205,44 +204,44 @@ void linear(const Product& p, Companion& lora) {
     long share = pieces(panels, thread_count()), row_shares = 1;
     if (panels < thread_count()) share = 1, row_shares = thread_count() / panels;
     long first = thread_number() / row_shares * share, last = least(first + share, panels);
-    long blocks_left = (last - first) * pieces(p.in_features, BLOCK_FEATURES);
+    long blocks_left = (last - first) * pieces(in_features, BLOCK_FEATURES);
     alignas(64) float scratch[BLOCK_FEATURES * COLUMNS];
     alignas(32) float start[COLUMNS] = {};
     for (long number = thread_number() % row_shares; number < row_blocks; number += row_shares) {
         long row = number * block_rows;
         for (long panel = first; panel < last; panel++) {
-            long column = panel * COLUMNS, columns = least(COLUMNS, p.out_features - column);
+            long column = panel * COLUMNS, columns = least(COLUMNS, out_features - column);
             if (p.bias) std::memcpy(start, p.bias + column, columns * sizeof(float));
-            for (long k = 0; k < p.in_features; k += BLOCK_FEATURES, blocks_left--) {
-                long features = least(BLOCK_FEATURES, p.in_features - k);
-                const Weight* from = weight + (panel * p.in_features + k) * COLUMNS;
-                bool is_last = panel + 1 == last && k + features == p.in_features;
+            for (long k = 0; k < in_features; k += BLOCK_FEATURES, blocks_left--) {
+                long features = least(BLOCK_FEATURES, in_features - k);
+                const Weight* from = weight + (panel * in_features + k) * COLUMNS;
+                bool is_last = panel + 1 == last && k + features == in_features;
                 long next_lines = features * COLUMNS * sizeof(Weight) / CACHE_LINE;
                 Block block{p.x + row * p.x_stride + k,
                             p.x_stride,
-                            p.y + row * p.out_features + column,
-                            p.out_features,
+                            p.y + row * out_features + column,
+                            out_features,
                             least(block_rows, p.rows - row),
                             features,
                             columns,
                             k == 0 ? start : nullptr};
-                const char* next = (const char*)(from + features * COLUMNS);
-                if (is_last || !has_few_rows) next_lines = 0;
+                Lines next{(const char*)(from + features * COLUMNS), next_lines};
+                if (is_last || !has_few_rows) next.count = 0;
                 lora.work_off();
                 long lora_lines = has_few_rows ? pieces(lora.lines_left(), most(blocks_left, 1)) : 0;
                 if (std::is_same_v<Weight, float> || block.rows < TILE_ROWS) {
-                    multiply_rows(block, from, next, next_lines, lora, lora_lines);
+                    multiply_rows(block, from, next, lora, lora_lines);
                 } else {
                     widen((const uint16_t*)from, features, scratch);
-                    multiply_rows(block, scratch, next, next_lines, lora, lora_lines);
+                    multiply_rows(block, scratch, next, lora, lora_lines);
                 }
             }
         }
     }
 }
 
-void linear(const Product& product, bool is_bfloat16, Companion& lora) {
-    if (is_bfloat16)
+void linear(const Product& product, Companion& lora) {
+    if (product.weights.is_bfloat16)
         linear<uint16_t>(product, lora);
     else
         linear<float>(product, lora);
@@ -250,11 +249,14 @@ void linear(const Product& product, bool is_bfloat16, Companion& lora) {
 
 }  // namespace
 
-extern "C" void loraplex_linear(const Product* product, int is_bfloat16) {
+// y = x · Wᵀ + b.
+extern "C" void loraplex_linear(const Weights* weights, const float* x, long x_stride, long rows,
+                                const float* bias, float* y) {
+    Product product{*weights, x, x_stride, rows, bias, y};
 #pragma omp parallel
     {
         Companion nothing;
-        linear(*product, is_bfloat16, nothing);
+        linear(product, nothing);
     }
 }
 
@@ -273,34 +275,46 @@ struct Adapters {
     }
 };
 
-// y = x · Wᵀ + b, plus the LoRA of each row's adapter, for `slices` linears side by side.
-extern "C" void loraplex_adapted_linear(const Product* product, int is_bfloat16,
+// The same, plus the LoRA of each row's adapter, for `slices` linears side by side.
+extern "C" void loraplex_adapted_linear(const Weights* weights, const float* x, long x_stride,
+                                        long rows, const float* bias, float* y,
                                         const Adapters* adapters, long module, long slices,
-                                        const int64_t* slice_starts, float* h, float* delta) {
-    const Product& p = *product;
-    sgmv::Tables a = adapters->tables(adapters->a_offsets, module, slices);
-    sgmv::Tables b = adapters->tables(adapters->b_offsets, module, slices);
-    sgmv::Rows rows{adapters->segments, adapters->segment_count};
-    sgmv::Scales scales{adapters->scales + module, adapters->modules, 1};
+                                        const int64_t* slice_starts) {
+    Product product{*weights, x, x_stride, rows, bias, y};
     long slice_ranks = adapters->tiles * adapters->tile_rank;
-    sgmv::Intermediate intermediate{h, slices * slice_ranks, slice_ranks};
-    Companion::Work work{p.x,  p.x_stride, p.in_features, adapters->pages, a, b, scales, rows,
-                         slice_starts, intermediate, delta, p.out_features};
+    long h_row = slices * slice_ranks, out_features = weights->out_features;
+    Companion::Work work{x,
+                         x_stride,
+                         weights->in_features,
+                         adapters->pages,
+                         adapters->tables(adapters->a_offsets, module, slices),
+                         adapters->tables(adapters->b_offsets, module, slices),
+                         {adapters->scales + module, adapters->modules, 1},
+                         {adapters->segments, adapters->segment_count},
+                         slice_starts,
+                         {nullptr, h_row, slice_ranks},
+                         nullptr,
+                         out_features};
+    bool has_few_rows = rows <= FEW_ROWS;
+    // Kept from step to step: asking for memory would cost more than small products do.
+    static thread_local std::vector<float> scratch;
+    size_t h_size = rows * h_row, size = h_size + (has_few_rows ? rows * out_features : 0);
+    if (scratch.size() < size) scratch.resize(size);
+    work.h.values = scratch.data();
+    work.delta = scratch.data() + h_size;
 #pragma omp parallel
-    {
-        if (p.rows <= FEW_ROWS && Companion::is_worth(work)) {
-            Companion companion(work);
-            linear(p, is_bfloat16, companion);
-            companion.finish();
+    if (has_few_rows && Companion::is_worth(work)) {
+        Companion companion(work);
+        linear(product, companion);
+        companion.finish();
 #pragma omp barrier
-            companion.add_to(p.y);
-        } else {
-            Companion nothing;
-            linear(p, is_bfloat16, nothing);
-            sgmv::shrink(p.x, p.x_stride, p.in_features, adapters->pages, a, rows, intermediate);
+        companion.add_to(y);
+    } else {
+        Companion nothing;
+        linear(product, nothing);
+        sgmv::shrink(x, x_stride, work.in_features, work.pages, work.a, work.rows, work.h);
 #pragma omp barrier
-            sgmv::expand(p.y, p.out_features, intermediate, adapters->pages, b, scales, rows,
-                         slice_starts);
-        }
+        sgmv::expand(y, out_features, work.h, work.pages, work.b, work.scales, work.rows,
+                     slice_starts);
     }
 }

@@ -1,13 +1,13 @@
 """A weight packed for the C++ linear: panels of 24 output columns, float32 or bfloat16."""
 
-from collections.abc import Sequence
-from ctypes import byref, c_long
+from ctypes import Array, addressof, c_long
+from functools import cache
 
 import torch
 from torch import Tensor
 
 from loraplex.engine.kernels.huge_pages import huge
-from loraplex.engine.kernels.native.library import COLUMNS, Adapters, Library, Product
+from loraplex.engine.kernels.native.library import COLUMNS, Adapters, Library, Weights
 
 
 class PackedWeight:
@@ -23,20 +23,33 @@ class PackedWeight:
         self._is_narrow = weight.dtype == torch.bfloat16 and self.in_features % 2 == 0
         rows = weight if self._is_narrow else weight.float()
         self._panels = _panels(rows, features_a_cell=2 if self._is_narrow else 1)
+        self._weights = Weights(
+            self._panels.data_ptr(), self._is_narrow, self.in_features, self.out_features
+        )
+        self._address = addressof(self._weights)
 
     def multiply(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """`[rows, in_features]` to `[rows, out_features]`, float32; `bias` is float32 too."""
-        y, product = self._product(x, bias)
-        self._library.linear(byref(product), self._is_narrow)
+        assert x.stride(-1) == 1, "rows lie in one piece each"
+        rows = x.shape[0]
+        y = x.new_empty(rows, self.out_features)
+        self._library.linear(
+            self._address,
+            x.data_ptr(),
+            x.stride(0),
+            rows,
+            None if bias is None else bias.data_ptr(),
+            y.data_ptr(),
+        )
         return y
 
     def multiply_adapted(
         self,
         x: Tensor,
         bias: Tensor | None,
-        adapters: Adapters,
+        adapters: "StepAdapters",
         module: int,
-        slice_starts: Sequence[int],
+        slice_starts: tuple[int, ...],
     ) -> Tensor:
         """The product, and beside it the LoRA of each row's adapter, in one call.
 
@@ -44,37 +57,23 @@ class PackedWeight:
         at `slice_starts`. Unlike shrink and expand after the product, this brings the adapters'
         tiles nearer while the product keeps memory idle.
         """
-        y, product = self._product(x, bias)
-        slices = len(slice_starts) - 1
-        h = x.new_empty(x.shape[0], slices, adapters.tiles * adapters.tile_rank)
-        delta = torch.empty_like(y)
-        self._library.adapted_linear(
-            byref(product),
-            self._is_narrow,
-            byref(adapters),
-            module,
-            slices,
-            (c_long * len(slice_starts))(*slice_starts),
-            h.data_ptr(),
-            delta.data_ptr(),
-        )
-        return y
-
-    def _product(self, x: Tensor, bias: Tensor | None) -> tuple[Tensor, Product]:
-        """The output, and what to compute; valid as long as the arguments are."""
         assert x.stride(-1) == 1, "rows lie in one piece each"
         rows = x.shape[0]
         y = x.new_empty(rows, self.out_features)
-        return y, Product(
+        starts = _starts(slice_starts)
+        self._library.adapted_linear(
+            self._address,
             x.data_ptr(),
             x.stride(0),
-            self._panels.data_ptr(),
+            rows,
             None if bias is None else bias.data_ptr(),
             y.data_ptr(),
-            rows,
-            self.in_features,
-            self.out_features,
+            adapters.address,
+            module,
+            len(slice_starts) - 1,
+            starts,
         )
+        return y
 
     def rows(self, numbers: Tensor) -> Tensor:
         """Rows of W `[numbers, in_features]` in float32: how an embedding reads the same weight."""
@@ -96,6 +95,20 @@ def _panels(weight: Tensor, features_a_cell: int) -> Tensor:
     return view
 
 
+@cache
+def _starts(slice_starts: tuple[int, ...]) -> Array[c_long]:
+    """As the library reads them; a model has a few."""
+    return (c_long * len(slice_starts))(*slice_starts)
+
+
+class StepAdapters:
+    """A step's adapters as the library reads them; the tensors must outlive this."""
+
+    def __init__(self, adapters: Adapters) -> None:
+        self._adapters = adapters
+        self.address = addressof(adapters)
+
+
 def adapters_of(
     a_offsets: Tensor,
     b_offsets: Tensor,
@@ -104,21 +117,23 @@ def adapters_of(
     segments: Tensor,
     tile_rank: int,
     pages: Tensor,
-) -> Adapters | None:
+) -> StepAdapters | None:
     """A step's adapters for `multiply_adapted`; None where the library cannot read them.
 
     Shapes are those of `lora.segments.LoraBatch`; the tensors must outlive the result.
     """
     if pages.dtype != torch.float32 or pages.device.type != "cpu":
         return None
-    return Adapters(
-        pages.data_ptr(),
-        a_offsets.data_ptr(),
-        b_offsets.data_ptr(),
-        ranks.data_ptr(),
-        scales.data_ptr(),
-        segments.data_ptr(),
-        segments.shape[0],
-        *a_offsets.shape[1:],
-        tile_rank,
+    return StepAdapters(
+        Adapters(
+            pages.data_ptr(),
+            a_offsets.data_ptr(),
+            b_offsets.data_ptr(),
+            ranks.data_ptr(),
+            scales.data_ptr(),
+            segments.data_ptr(),
+            segments.shape[0],
+            *a_offsets.shape[1:],
+            tile_rank,
+        )
     )
