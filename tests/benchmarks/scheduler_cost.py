@@ -214,8 +214,8 @@ def ask(
 
 
 def run_until(engine: EngineCore, is_reached: Callable[[int], bool]) -> None:
-    """Step until the number of outputs of a step says so."""
-    while engine.wait_for_work(60):
+    """Step until the number of outputs of a step says so; at once where there is nothing to do."""
+    while engine.has_work and engine.wait_for_work(60):
         if is_reached(len(engine.step())):
             return
 
