@@ -75,7 +75,7 @@ class IdleExecutor:
 
     def submit(self, plan: StepPlan) -> "IdleStep":
         began_at = time.thread_time()
-        step = assemble(plan.grants, self.geometry, self.tile_rank, torch.device("cpu"))
+        step = assemble(plan.rows, self.geometry, self.tile_rank, torch.device("cpu"))
         self.assembly_seconds.append(time.thread_time() - began_at)
         return IdleStep(step)
 

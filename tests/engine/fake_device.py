@@ -143,8 +143,8 @@ class FakeExecutor:
         error, self.submit_error = self.submit_error, None
         if error is not None:
             raise error
-        step = assemble(plan.grants, self.geometry, self.tile_rank, torch.device("cpu"))
-        self.submitted_tokens += sum(step.tokens)
+        step = assemble(plan.rows, self.geometry, self.tile_rank, torch.device("cpu"))
+        self.submitted_tokens += int(step.tokens.sum())
         pending = FakeStep(self, step, list(plan.new_pages), step_error=self.step_error)
         self.step_error = None
         self._waiting.append(pending)

@@ -23,7 +23,9 @@ from loraplex.engine.protocol.messages import (
 )
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.request import Request, RequestState, new_request
+from loraplex.engine.sampling.sampler import SampledToken
 from loraplex.engine.scheduler.admission import check_fits, check_request
+from loraplex.engine.scheduler.assembly import AssembledStep
 from loraplex.engine.scheduler.errors import DuplicateRequest
 from loraplex.engine.scheduler.loads import AdapterLoads, Layouts
 from loraplex.engine.scheduler.plan import StepPlan
@@ -110,7 +112,6 @@ class EngineCore:
             request,
             self._arrivals,
             self._scheduler.accounts.arrive(request.namespace, request.fair_weight),
-            self._geometry.block_tokens,
             self._table.vocabulary_size,
             self._prefixes.chain(request),
         )
@@ -143,11 +144,12 @@ class EngineCore:
         plan = self._scheduler.plan()
         for request, error in plan.failed:
             outputs.append(self._fail(request, error))
-        if plan.grants:
+        has_grants = plan.has_grants
+        if has_grants:
             self._submit(plan, outputs)
-        finished = self._steps.wait_for_excess() if plan.grants else self._steps.wait_for_all()
+        finished = self._steps.wait_for_excess() if has_grants else self._steps.wait_for_all()
         outputs += self._settle(finished)
-        has_changed = bool(outputs or plan.grants or plan.is_stalled or was_ahead)
+        has_changed = bool(outputs or has_grants or plan.is_stalled or was_ahead)
         if self._steps.are_in_flight or (has_changed and self.has_work):
             # What has just ended may have made room. A step that did nothing would do nothing
             # again until somebody calls or a load ends.
@@ -212,7 +214,7 @@ class EngineCore:
         try:
             self._scheduler.begin(self._steps.submit(plan))
         except Exception as error:  # whatever a step raises ends its own requests only
-            outputs += self._fail_step(list(plan.grants), error)
+            outputs += self._fail_step(plan.requests, error)
 
     def _settle(self, finished: Iterable[FinishedStep]) -> list[RequestOutput]:
         """Account for steps whose results are there."""
@@ -222,19 +224,31 @@ class EngineCore:
             if one.error is not None:
                 outputs += self._fail_step(one.step.requests, one.error)
                 continue
-            self._scale.record_step(sum(one.step.tokens) / self._limits.block_tokens, one.seconds)
-            for request, outcome in zip(one.step.sampled, one.outcomes, strict=True):
-                if request.state is RequestState.ENDED:
-                    continue
-                if isinstance(outcome, DomainError):
-                    self._prefixes.distrust(request)
-                    outputs.append(self._fail(request, outcome))
-                    continue
-                output = accept(request, outcome)
-                outputs.append(output)
+            tokens = int(one.step.tokens.sum())
+            self._scale.record_step(tokens / self._limits.block_tokens, one.seconds)
+            outputs += self._accept(one.step, one.outcomes)
+        return outputs
+
+    def _accept(
+        self, step: AssembledStep, outcomes: list[SampledToken | DomainError]
+    ) -> list[RequestOutput]:
+        """What a step has sampled for whom, of whom some may have ended meanwhile."""
+        outputs: list[RequestOutput] = []
+        ended = RequestState.ENDED
+        for request, outcome, is_last in zip(
+            step.sampled, outcomes, self._scheduler.accept(step, outcomes), strict=True
+        ):
+            if request.state is ended:
+                continue
+            if isinstance(outcome, DomainError):
+                self._prefixes.distrust(request)
+                output = self._fail(request, outcome)
+            else:
                 self._output_tokens += 1
+                output = accept(request, outcome, is_last)
                 if output.finish_reason is not None:
                     self._forget(request)
+            outputs.append(output)
         return outputs
 
     def _fail_step(self, requests: list[Request], error: Exception) -> list[RequestOutput]:

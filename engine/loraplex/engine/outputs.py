@@ -6,23 +6,21 @@ from loraplex.engine.request import Request
 from loraplex.engine.sampling.sampler import SampledToken
 
 
-def accept(request: Request, sampled: SampledToken) -> RequestOutput:
-    """Append a sampled token; the output says whether the request ends with it."""
-    token_id = sampled.token_id
+def accept(request: Request, sampled: SampledToken, is_last: bool) -> RequestOutput:
+    """Append a sampled token; the output says whether the request ends with it.
+
+    `is_last` says that it may have no more than this one.
+    """
+    token_id, logprob, sampling = sampled.token_id, sampled.logprob, request.sampling
     request.append(token_id)
-    request.account.deliver(1)
-    output_tokens = request.sampling.output_tokens
-    is_stop = token_id in request.sampling.stop_token_ids
-    finish_reason = None
-    if is_stop:
-        finish_reason = FinishReason.STOP
-    elif request.prompt_tokens + output_tokens == request.limit_tokens:
-        finish_reason = FinishReason.LENGTH
+    request.account.deliver_token()
+    is_stop = token_id in sampling.stop_token_ids
+    finish_reason = FinishReason.STOP if is_stop else FinishReason.LENGTH if is_last else None
     return RequestOutput(
         request_id=request.request_id,
         token_ids=[token_id],
-        logprobs=None if sampled.logprob is None else [sampled.logprob],
-        output_tokens=output_tokens,
+        logprobs=None if logprob is None else [logprob],
+        output_tokens=sampling.output_tokens,
         cached_tokens=request.cached_tokens,
         finish_reason=finish_reason,
         stop_token_id=token_id if is_stop else None,

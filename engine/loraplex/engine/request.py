@@ -14,7 +14,7 @@ from loraplex.engine.protocol.cache_keys import KeyChain
 from loraplex.engine.protocol.messages import GenerationRequest, Priority
 from loraplex.engine.sampling.state import SamplingState
 from loraplex.engine.scheduler.accounts import TenantAccount
-from loraplex.engine.scheduler.block_tables import TableRow
+from loraplex.engine.scheduler.rows import NO_ADAPTER, RunningRows
 
 
 class RequestState(Enum):
@@ -38,8 +38,9 @@ class Standing(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """`token_ids` is as long as the request may ever grow; `fill` writes the newest ones there.
+    """What a request is, wherever it stands; what it counts while it runs is its row's.
 
+    `token_ids` is as long as the request may ever grow; `fill` writes the newest ones there.
     A step counts as computed when it is submitted. Until it has been settled the token that it
     samples is wanted, but not known.
     """
@@ -51,34 +52,21 @@ class Request:
     account: TenantAccount
     sampling: SamplingState
     token_ids: npt.NDArray[np.int64]
-    last_token_id: int
-    block_tokens: int
     chain: KeyChain | None
     """Keys of its full blocks; None where it shares none."""
     prompt_tokens: int
     limit_tokens: int
     """Prompt and output at most. The last token is never computed: nothing follows it."""
-    wanted_tokens: int
-    """Prompt and output so far."""
     priority: Priority
-    computed_tokens: int = 0
-    """Tokens whose keys and values are in pages, or will be after the steps in flight."""
-    settled_tokens: int = 0
-    """Computed by steps that are known to have succeeded."""
-    steps_in_flight: int = 0
     state: RequestState = RequestState.WAITING
-    pages: list[PageId] = field(default_factory=list)
-    capacity_tokens: int = 0
-    """Tokens that its pages hold."""
-    table_row: TableRow | None = None
-    """Where `pages` stand for kernels; set while it has any."""
+    rows: RunningRows | None = None
+    row: int = -1
+    """Its place in `rows`; set while it has any pages."""
     adapter_key: AdapterKey | None = None
     adapter: ResidentAdapter | None = None
     """Set while running."""
     shared_blocks: int = 0
     """Its first blocks that were found in the prefix cache or offered to it."""
-    next_share_tokens: int = 0
-    """Settled tokens that fill another block."""
     cached_tokens: int = 0
     """Prompt tokens found in the prefix cache when it first started."""
     standing: Standing | None = None
@@ -88,6 +76,18 @@ class Request:
     """Its adapter waited for too long: once loaded, it starts before all others."""
     _unfilled: list[int] = field(default_factory=list)
     """Accepted tokens that `token_ids` lacks: a list is faster, a token at a time."""
+
+    @property
+    def computed_tokens(self) -> int:
+        return 0 if self.rows is None else int(self.rows.computed[self.row])
+
+    @property
+    def wanted_tokens(self) -> int:
+        return self.known_tokens if self.rows is None else int(self.rows.wanted[self.row])
+
+    @property
+    def settled_tokens(self) -> int:
+        return 0 if self.rows is None else int(self.rows.settled[self.row])
 
     @property
     def missing_tokens(self) -> int:
@@ -102,13 +102,25 @@ class Request:
         return self.prompt_tokens + self.sampling.output_tokens
 
     @property
-    def may_grow(self) -> bool:
-        """Whether its pages do not hold all it may still compute."""
-        return self.capacity_tokens < self.limit_tokens - 1
+    def is_in_flight(self) -> bool:
+        """Whether a step that computes it has not been settled."""
+        return self.rows is not None and bool(self.rows.in_flight[self.row])
+
+    @property
+    def blocks(self) -> int:
+        """How many pages it has."""
+        return 0 if self.rows is None else int(self.rows.blocks[self.row])
+
+    @property
+    def pages(self) -> list[PageId]:
+        return self.pages_of(0, self.blocks)
+
+    def pages_of(self, start: int, end: int) -> list[PageId]:
+        """Of its blocks from `start` to `end`."""
+        return [] if self.rows is None else self.rows.pages_of(self.row, start, end)
 
     def append(self, token_id: int) -> None:
         """Accept the token that a step has sampled."""
-        self.last_token_id = token_id
         self._unfilled.append(token_id)
         self.sampling.record(token_id)
 
@@ -121,38 +133,38 @@ class Request:
         return self.token_ids[:known]
 
     def add_pages(self, pages: list[PageId]) -> None:
-        assert self.table_row is not None, "it has started"
-        self.table_row.append(len(self.pages), pages)
-        self.pages.extend(pages)
-        self.capacity_tokens = len(self.pages) * self.block_tokens
+        assert self.rows is not None, "it has started"
+        self.rows.add_pages(self.row, pages)
 
-    def begin(self, row: TableRow, pages: list[PageId]) -> None:
+    def begin(self, rows: RunningRows, pages: list[PageId]) -> None:
         """Start with full blocks that others have computed."""
-        self.table_row = row
+        row = self.row = rows.take(self)
+        self.rows = rows
+        rows.known[row] = rows.wanted[row] = self.known_tokens
+        rows.prompt[row], rows.limit[row] = self.prompt_tokens, self.limit_tokens
+        rows.last_token[row] = self.fill()[-1]
+        rows.adapter[row] = NO_ADAPTER if self.adapter is None else self.adapter.number
+        rows.computed[row] = rows.settled[row] = len(pages) * rows.block_tokens
         self.add_pages(pages)
-        self.fill()
         self.count_shared(len(pages))
-        self.computed_tokens = self.settled_tokens = self.capacity_tokens
 
     def count_shared(self, blocks: int) -> None:
+        assert self.rows is not None, "it has started"
         self.shared_blocks = blocks
-        self.next_share_tokens = (blocks + 1) * self.block_tokens
+        self.rows.next_share[self.row] = (blocks + 1) * self.rows.block_tokens
 
     def drop_pages(self) -> None:
         """Forget pages that were given back, and what was computed in them."""
-        assert self.table_row is not None, "it has started"
-        self.table_row.give_back()
-        self.table_row = None
-        self.pages.clear()
-        self.capacity_tokens = 0
-        self.computed_tokens = self.settled_tokens = self.shared_blocks = 0
+        assert self.rows is not None, "it has started"
+        self.rows.give_back(self.row)
+        self.rows, self.row = None, -1
+        self.shared_blocks = 0
 
 
 def new_request(
     message: GenerationRequest,
     arrival: int,
     account: TenantAccount,
-    block_tokens: int,
     vocabulary_size: int,
     chain: KeyChain | None,
 ) -> Request:
@@ -170,12 +182,9 @@ def new_request(
         account=account,
         sampling=SamplingState(message.sampling, prompt, vocabulary_size),
         token_ids=token_ids,
-        last_token_id=prompt[-1],
-        block_tokens=block_tokens,
         chain=chain,
         prompt_tokens=len(prompt),
         limit_tokens=limit_tokens,
-        wanted_tokens=len(prompt),
         priority=message.priority,
         adapter_key=None if message.adapter is None else key_of(message.adapter),
     )

@@ -1,7 +1,5 @@
 """A plan's grants become the rows that kernels expect."""
 
-from typing import Any
-
 import torch
 
 from loraplex.engine.lora.layout import AdapterTables
@@ -11,42 +9,67 @@ from loraplex.engine.memory.residency import ResidentAdapter
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.request import Request, new_request
 from loraplex.engine.scheduler.accounts import TenantAccount
-from loraplex.engine.scheduler.assembly import assemble
-from loraplex.engine.scheduler.block_tables import BlockTables
+from loraplex.engine.scheduler.assembly import AssembledStep, assemble
+from loraplex.engine.scheduler.rows import RunningRows
 from tests.engine.driving import greedy, request
 
-TABLES = BlockTables()
-GEOMETRY = PageGeometry(pages=50, layers=2, block_tokens=4, kv_heads=1, head_size=2)
+BLOCK_TOKENS = 4
+GEOMETRY = PageGeometry(pages=50, layers=2, block_tokens=BLOCK_TOKENS, kv_heads=1, head_size=2)
+CPU = torch.device("cpu")
 
 
-def adapter(name: str, tiles: int, modules: tuple[int, ...]) -> ResidentAdapter:
+def adapter(number: int, tiles: int, modules: tuple[int, ...]) -> ResidentAdapter:
     ranks = torch.zeros(14, dtype=torch.int32)
     ranks[list(modules)] = 3
     offsets = torch.full((14, tiles), 5)
     tables = AdapterTables(offsets, offsets + 1, ranks, torch.ones(14))
-    return ResidentAdapter((TenantNamespace("t"), Digest(name)), [], tables, is_loading=False)
+    key = (TenantNamespace("t"), Digest(f"{number}"))
+    return ResidentAdapter(key, [], tables, number, is_loading=False)
 
 
-def running(name: str, prompt: list[int], computed: int, pages: list[int], of: Any) -> Request:
-    account = TenantAccount(TenantNamespace("t"))
-    made = new_request(request(name, prompt, greedy(5)), 0, account, 4, 100, chain=None)
-    made.begin(TABLES.take_row(), [PageId(page) for page in pages])
-    made.computed_tokens = computed
-    made.adapter = of
-    return made
+class Running:
+    """Requests that run, each of which computes what it is granted."""
+
+    def __init__(self) -> None:
+        self.rows = RunningRows(BLOCK_TOKENS)
+
+    def start(
+        self,
+        prompt: list[int],
+        pages: list[int],
+        of: ResidentAdapter | None = None,
+        *,
+        output: tuple[int, ...] = (),
+        computed: int = 0,
+        granted: int,
+    ) -> Request:
+        account = TenantAccount(TenantNamespace("t"))
+        made = new_request(request("r", prompt, greedy(5)), 0, account, 100, chain=None)
+        made.adapter = of
+        for token_id in output:
+            made.append(token_id)
+        made.begin(self.rows, [])
+        made.add_pages([PageId(page) for page in pages])
+        self.rows.computed[made.row] = computed
+        self.rows.granted[made.row] = granted
+        return made
+
+    def assemble(self) -> AssembledStep:
+        return assemble(self.rows, GEOMETRY, 16, CPU)
 
 
 def test_rows_of_an_adapter_lie_together_and_base_rows_come_first() -> None:
-    one, other = adapter("one", 1, (0,)), adapter("other", 2, (11, 12))
-    first = running("first", [11, 12, 13, 14, 15, 16], 3, [7, 9], one)
-    base = running("base", [21, 22], 0, [30], None)
-    second = running("second", [31, 32, 33, 34], 0, [40], other)
-    third = running("third", [41], 0, [41], one)
-    third.append(42)
-    third.wanted_tokens, third.computed_tokens = 2, 1
-    step = assemble({first: 3, base: 2, second: 2, third: 1}, GEOMETRY, 16, torch.device("cpu"))
+    one, other = adapter(1, 1, (0,)), adapter(2, 2, (11, 12))
+    running = Running()
+    first = running.start([11, 12, 13, 14, 15, 16], [7, 9], one, computed=3, granted=3)
+    base = running.start([21, 22], [30], granted=2)
+    second = running.start([31, 32, 33, 34], [40], other, granted=2)
+    third = running.start([41], [41], one, output=(42,), computed=1, granted=1)
+    running.start([51, 52], [42], granted=0)
+    step = running.assemble()
     batch = step.batch
     assert step.requests == [base, first, third, second]
+    assert step.tokens.tolist() == [2, 3, 1, 2]
     assert batch.token_ids.tolist() == [21, 22, 14, 15, 16, 42, 31, 32]
     assert batch.positions.tolist() == [0, 1, 3, 4, 5, 1, 0, 1]
     assert batch.prompt_tokens.tolist() == [2, 2, 6, 6, 6, 1, 4, 4]
@@ -66,5 +89,22 @@ def test_rows_of_an_adapter_lie_together_and_base_rows_come_first() -> None:
 
 
 def test_a_step_without_adapters_has_no_lora() -> None:
-    base = running("base", [21, 22], 0, [30], None)
-    assert assemble({base: 2}, GEOMETRY, 16, torch.device("cpu")).batch.lora is None
+    running = Running()
+    running.start([21, 22], [30], granted=2)
+    assert running.assemble().batch.lora is None
+
+
+def test_a_token_that_a_step_in_flight_samples_is_left_open() -> None:
+    running = Running()
+    ahead = running.start([11, 12], [7], granted=2)
+    running.start([21, 22, 23], [8], granted=3)
+    step = running.assemble()
+    running.rows.begin(step.rows, step.tokens)
+    running.rows.granted[:] = 0
+    running.rows.granted[ahead.row] = 1
+    assert running.assemble().unknown == [(0, ahead)]
+    running.rows.settle(step.rows, step.tokens)
+    running.rows.in_flight[step.rows] -= 1
+    running.rows.accept(step.rows, [13, 24])
+    step = running.assemble()
+    assert (step.unknown, step.batch.token_ids.tolist()) == ([], [13])

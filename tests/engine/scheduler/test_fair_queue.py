@@ -57,7 +57,7 @@ class Server:
             self.started.append(request)
         for request in self.running.copy():
             request.append(1)
-            request.account.deliver(1)
+            request.account.deliver_token()
             if request.known_tokens == request.limit_tokens:
                 self.running.remove(request)
                 request.state = RequestState.ENDED

@@ -64,7 +64,7 @@ class GraphExecutor:
     def submit(self, plan: StepPlan) -> RunningStep:
         with torch.inference_mode():
             self._pool.clear(plan.new_pages)
-            step = assemble(plan.grants, self._geometry, self._tile_rank, torch.device("cpu"))
+            step = assemble(plan.rows, self._geometry, self._tile_rank, torch.device("cpu"))
             inputs = StepInputs.of(step.batch, self._unknown(step))
             shape = self._shapes.fit(step.batch)
             if shape is None:

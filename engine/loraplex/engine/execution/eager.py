@@ -36,6 +36,6 @@ class EagerExecutor:
     def submit(self, plan: StepPlan) -> FinishedStep:
         with torch.inference_mode():
             self.pool.clear(plan.new_pages)
-            step = assemble(plan.grants, self.geometry, self.tile_rank, self.pool.data.device)
+            step = assemble(plan.rows, self.geometry, self.tile_rank, self.pool.data.device)
             logits = self.model.forward(step.batch, self.pool.data)
             return FinishedStep(step, sample(logits, [r.sampling for r in step.sampled]))

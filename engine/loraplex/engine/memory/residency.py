@@ -25,6 +25,8 @@ class ResidentAdapter:
     key: AdapterKey
     pages: list[PageId]
     tables: AdapterTables
+    number: int
+    """No other of this engine ever had it."""
     is_loading: bool = True
     has_served: bool = False
     users: int = 0
@@ -66,6 +68,7 @@ class AdapterResidency:
     _pinned: set[AdapterKey] = field(default_factory=set)
     _history: UsageHistory = field(default_factory=UsageHistory)
     _turns: int = 0
+    _reservations: int = 0
 
     @property
     def resident_adapters(self) -> int:
@@ -121,7 +124,10 @@ class AdapterResidency:
         """Take all pages of a load before it starts; there are enough free ones."""
         assert key not in self.entries, "an adapter is loaded once at a time"
         pages = self.pool.take(layout.pages)
-        entry = ResidentAdapter(key, pages, tables(pages), reserved_at=self.clock())
+        self._reservations += 1
+        entry = ResidentAdapter(
+            key, pages, tables(pages), self._reservations, reserved_at=self.clock()
+        )
         self.entries[key] = entry
         self.resident_pages += len(pages)
         self.loads_in_flight += 1

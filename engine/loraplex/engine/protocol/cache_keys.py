@@ -32,6 +32,7 @@ _FORMAT: Final = b"loraplex kv 1"
 _ROOT, _BARRIER, _BLOCK = b"\x01", b"\x02", b"\x03"
 _FORMAT_FIELD, _BASE, _ADAPTER, _PARENT, _NAMESPACE, _TOKENS = range(1, 7)
 _FIELD_HEAD: Final = struct.Struct("<BQ")
+_BLOCK_HEAD: Final = _BLOCK + _FIELD_HEAD.pack(_PARENT, 32)
 _TOKEN_TYPE: Final = np.dtype("<i8")
 
 
@@ -118,16 +119,21 @@ class KeyChain:
 
         Returns `keys`, all of them. Costs nothing while no block has become full.
         """
-        first, end = len(self.keys), len(token_ids) // self._block_tokens
+        keys, parent = self.keys, self._last
+        first, end = len(keys), len(token_ids) // self._block_tokens
         tokens = _bytes_of(token_ids[first * self._block_tokens : end * self._block_tokens])
         block_bytes = self._block_tokens * _TOKEN_TYPE.itemsize
+        # As `block_record`, whose heads are the same for every block of a chain.
+        tokens_head = _FIELD_HEAD.pack(_TOKENS, block_bytes)
         for number, start in enumerate(range(0, len(tokens), block_bytes), first):
             if self._is_public and number >= self._public_blocks:
-                self._last = tenant_barrier(self._last, self._namespace)
+                parent = tenant_barrier(parent, self._namespace)
                 self._is_public = False
-            self._last = _hash(block_record(self._last, tokens[start : start + block_bytes]))
-            self.keys.append(self._last)
-        return self.keys
+            record = _BLOCK_HEAD + parent + tokens_head + tokens[start : start + block_bytes]
+            parent = BlockKey(hashlib.sha256(record).digest())
+            keys.append(parent)
+        self._last = parent
+        return keys
 
 
 def prompt_keys(

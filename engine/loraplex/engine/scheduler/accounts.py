@@ -12,7 +12,7 @@ from itertools import count
 from typing import Final
 
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.scheduler.charges import output_cost
+from loraplex.engine.scheduler.charges import OUTPUT_TOKEN_COST, output_cost
 
 _KEPT: Final = 4096
 """Accounts of tenants that have nothing here; forgetting one forgives at most what lifts do."""
@@ -37,11 +37,10 @@ class TenantAccount:
     def promise(self, output_tokens: int) -> None:
         self.promised += output_cost(output_tokens)
 
-    def deliver(self, output_tokens: int) -> None:
-        """Charge output that was promised."""
-        cost = output_cost(output_tokens)
-        self.service += cost * self.share
-        self.promised -= cost
+    def deliver_token(self) -> None:
+        """Charge one token of the output that was promised."""
+        self.service += OUTPUT_TOKEN_COST * self.share
+        self.promised -= OUTPUT_TOKEN_COST
 
     def forgive(self, output_tokens: int) -> None:
         """Promised output will not come: the request has ended."""

@@ -1,8 +1,7 @@
 """Turns a plan's grants into the step's tensors: a few array operations, whatever the prompts."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -11,117 +10,95 @@ from torch import Tensor
 
 from loraplex.engine.lora.segments import Segment, lora_batch
 from loraplex.engine.memory.geometry import PageGeometry
-from loraplex.engine.memory.residency import ResidentAdapter
 from loraplex.engine.models.batch import Batch
 from loraplex.engine.request import Request
-
-_Integers = npt.NDArray[np.int64]
-_Group = tuple[int, int, ResidentAdapter]
-"""Requests from one place in the order to another that use one adapter."""
+from loraplex.engine.scheduler.rows import NO_ADAPTER, Integers, RunningRows
 
 
 @dataclass(frozen=True)
 class AssembledStep:
-    """`requests` in the order of the batch's sequences; `sampled` in that of its sample_rows.
+    """`rows`, `tokens` and `requests` in the order of the batch's sequences.
 
-    `unknown` are rows whose token a step in flight is still sampling: whoever runs the step puts
-    it there. Empty on a device that does not run ahead.
+    Those that `is_sampled` get a token: `sampled`, in the order of the batch's sample_rows.
+    `unknown` are rows of the batch whose token a step in flight is still sampling: whoever runs
+    the step puts it there. Empty on a device that does not run ahead.
     """
 
     batch: Batch
+    rows: Integers
+    tokens: Integers
     requests: list[Request]
-    tokens: list[int]
+    is_sampled: npt.NDArray[np.bool_]
     sampled: list[Request]
     unknown: list[tuple[int, Request]]
 
 
 def assemble(
-    grants: dict[Request, int], geometry: PageGeometry, tile_rank: int, device: torch.device
+    rows: RunningRows, geometry: PageGeometry, tile_rank: int, device: torch.device
 ) -> AssembledStep:
-    """Order requests so that the rows of one adapter lie together, base requests first."""
-    order, groups = _by_adapter(grants)
-    tokens = [grants[request] for request in order]
-    counts = np.array(tokens, dtype=np.int64)
+    """The step that `rows.granted` asks for; rows of one adapter lie together, the base's first."""
+    order = np.flatnonzero(rows.granted)
+    order = order[rows.adapter[order].argsort(kind="stable")]
+    tokens, computed = rows.granted[order], rows.computed[order]
+    contexts = computed + tokens
+    is_sampled = contexts == rows.wanted[order]
     starts = np.zeros(len(order) + 1, dtype=np.int64)
-    counts.cumsum(out=starts[1:])
-    computed = np.array([request.computed_tokens for request in order], dtype=np.int64)
-    contexts = computed + counts
-    samples = contexts == np.array([request.wanted_tokens for request in order])
-    chunks = np.flatnonzero((counts > 1) | ~samples).tolist()
-    sequence_of = np.repeat(np.arange(len(order)), counts)
+    tokens.cumsum(out=starts[1:])
+    sequence_of = np.repeat(np.arange(len(order)), tokens)
     positions = np.arange(starts[-1]) - (starts[:-1] - computed)[sequence_of]
-    tables = _block_tables(order)
-    segments = [
-        Segment(int(starts[first]), int(starts[end]), adapter.tables)
-        for first, end, adapter in groups
-    ]
-    prompts = np.array([request.prompt_tokens for request in order], dtype=np.int64)
+    tables = rows.pages[:, : rows.blocks[order].max()].take(order, axis=0)
+    requests = rows.held_by(order)
 
     def tensor(array: npt.NDArray[np.generic], dtype: torch.dtype = torch.int64) -> Tensor:
         return torch.from_numpy(array).to(device=device, dtype=dtype)
 
     batch = Batch(
-        token_ids=tensor(_token_ids(order, tokens, starts, chunks)),
+        token_ids=tensor(_token_ids(rows, order, starts)),
         positions=tensor(positions),
-        prompt_tokens=tensor(prompts[sequence_of]),
+        prompt_tokens=tensor(rows.prompt[order[sequence_of]]),
         slots=tensor(_slots(tables, sequence_of, positions, geometry)),
         block_tables=tensor(tables, torch.int32),
         query_starts=tensor(starts, torch.int32),
         context_tokens=tensor(contexts, torch.int32),
-        sample_rows=tensor((starts[1:] - 1)[samples]),
-        lora=lora_batch(segments, tile_rank, device),
+        sample_rows=tensor((starts[1:] - 1)[is_sampled]),
+        lora=lora_batch(_segments(rows.adapter[order], starts, requests), tile_rank, device),
     )
-    sampled = list(compress(order, samples.tolist()))
-    unknown = [
-        (row, request)
-        for row, request in zip(starts.tolist(), order, strict=False)
-        if request.steps_in_flight and request.computed_tokens >= request.known_tokens
-    ]
-    return AssembledStep(batch, order, tokens, sampled, unknown)
+    sampled = requests if is_sampled.all() else list(compress(requests, is_sampled.tolist()))
+    awaits = (rows.in_flight[order] > 0) & (computed >= rows.known[order])
+    unknown = [(int(starts[place]), requests[place]) for place in np.flatnonzero(awaits)]
+    return AssembledStep(batch, order, tokens, requests, is_sampled, sampled, unknown)
 
 
-def _by_adapter(grants: dict[Request, int]) -> tuple[list[Request], list[_Group]]:
-    order: list[Request] = []
-    adapted: dict[ResidentAdapter, list[Request]] = {}
-    for request in grants:
-        if request.adapter is None:
-            order.append(request)
-        else:
-            adapted.setdefault(request.adapter, []).append(request)
-    groups = []
-    for adapter, requests in adapted.items():
-        start = len(order)
-        order += requests
-        groups.append((start, len(order), adapter))
-    return order, groups
+def _segments(adapters: Integers, starts: Integers, requests: list[Request]) -> list[Segment]:
+    """`adapters` `[sequences]` are numbers in ascending order."""
+    edges = np.flatnonzero(np.diff(adapters, prepend=NO_ADAPTER)).tolist()
+    segments = []
+    for first, end in pairwise([*edges, len(requests)]):
+        adapter = requests[first].adapter
+        assert adapter is not None, "its row has an adapter's number"
+        segments.append(Segment(int(starts[first]), int(starts[end]), adapter.tables))
+    return segments
 
 
-def _token_ids(
-    order: Sequence[Request], tokens: Sequence[int], starts: _Integers, chunks: Sequence[int]
-) -> _Integers:
-    """`[rows]`. Most sequences have one row, for their newest token; `chunks` are the others."""
+def _token_ids(rows: RunningRows, order: Integers, starts: Integers) -> Integers:
+    """`[rows of the batch]`. Most sequences have one, for their newest token."""
     token_ids = np.empty(starts[-1], dtype=np.int64)
-    token_ids[starts[:-1]] = [request.last_token_id for request in order]
-    for place in chunks:
-        request, start = order[place], starts[place]
-        computed, count = request.computed_tokens, tokens[place]
-        token_ids[start : start + count] = request.token_ids[computed : computed + count]
+    token_ids[starts[:-1]] = rows.last_token[order]
+    tokens, computed = rows.granted[order], rows.computed[order]
+    are_chunks = (tokens > 1) | (computed < rows.known[order] - 1)
+    for place in np.flatnonzero(are_chunks).tolist():
+        request, first = rows.requests[order[place]], computed[place]
+        assert request is not None, "it runs"
+        chunk = request.token_ids[first : first + tokens[place]]
+        token_ids[starts[place] : starts[place] + len(chunk)] = chunk
     return token_ids
-
-
-def _block_tables(order: Sequence[Request]) -> npt.NDArray[np.int32]:
-    """`[sequences, blocks]`; past a sequence's pages stands its own first page."""
-    longest = max([len(request.pages) for request in order])
-    rows = [request.table_row for request in order]
-    assert rows[0] is not None, "it runs"
-    return rows[0].tables.gather([row.number for row in rows if row is not None], longest)
 
 
 def _slots(
     tables: npt.NDArray[np.int32],
-    sequence_of: _Integers,
-    positions: _Integers,
+    sequence_of: Integers,
+    positions: Integers,
     geometry: PageGeometry,
-) -> _Integers:
+) -> Integers:
     block, place = np.divmod(positions, geometry.block_tokens)
     return tables[sequence_of, block].astype(np.int64) * geometry.page_rows + place

@@ -1,6 +1,5 @@
 """Whose adapter is loaded next: in fair order, and room is made for one that has aged."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from loraplex.engine.memory.residency import AdapterKey, AdapterResidency, key_of
@@ -10,6 +9,7 @@ from loraplex.engine.scheduler.aging import Drain, begin_drain
 from loraplex.engine.scheduler.charges import load_cost
 from loraplex.engine.scheduler.loads import AdapterLoads
 from loraplex.engine.scheduler.room import Room
+from loraplex.engine.scheduler.rows import RunningRows
 
 _SCAN_LIMIT: Final = 16
 """Adapters looked at behind those that find no room, so that a step's cost stays bounded."""
@@ -19,13 +19,13 @@ class LoadTurns:
     """An adapter that finds no room is overtaken; when it has been for too long, others drain."""
 
     def __init__(
-        self, loads: AdapterLoads, room: Room, residency: AdapterResidency, block_tokens: int
+        self, loads: AdapterLoads, room: Room, residency: AdapterResidency, rows: RunningRows
     ) -> None:
         self._loads = loads
         self._line = loads.line
         self._room = room
         self._residency = residency
-        self._block_tokens = block_tokens
+        self._rows = rows
         self._drain: Drain | None = None
 
     def holds_back(self, key: AdapterKey | None) -> bool:
@@ -36,11 +36,11 @@ class LoadTurns:
         """Pages to be left over for the adapter that has aged."""
         return 0 if self._drain is None else self._drain.held_pages(self._residency)
 
-    def take(self, step: int, running: Sequence[Request]) -> None:
+    def take(self, step: int, *, anybody_runs: bool) -> None:
         """Begin the loads that there is room for, and charge their tenants."""
         self._load_aged()
         # With nobody running there is nobody to wait for.
-        spare_pages = self._spare_pages(running) if running else 0
+        spare_pages = self._spare_pages() if anybody_runs else 0
         deferred: list[Request] = []
         while len(deferred) < _SCAN_LIMIT and not self._loads.is_busy:
             ticket = self._line.next_ticket()
@@ -60,9 +60,9 @@ class LoadTurns:
                 self._drain = begin_drain(ticket, pages, available, self._residency)
         self._line.put_back(deferred)
 
-    def _spare_pages(self, running: Sequence[Request]) -> int:
+    def _spare_pages(self) -> int:
         """Left over for those who run, lest one be preempted at once, and for who has aged."""
-        return sum(request.may_grow for request in running) + self.held_pages()
+        return self._rows.growing() + self.held_pages()
 
     def _load_aged(self) -> None:
         """Load what others hold back for, if it fits by now."""
@@ -78,7 +78,7 @@ class LoadTurns:
         if not self._loads.begin(ref, overdue=overdue):
             return False
         self._line.began(ticket)
-        ticket.account.charge(load_cost(self._loads.pages_of(ref), self._block_tokens))
+        ticket.account.charge(load_cost(self._loads.pages_of(ref), self._rows.block_tokens))
         return True
 
 

@@ -55,8 +55,9 @@ class PrefixSharing:
             request.count_shared(blocks)
             return
         keys = request.chain.extend(request.fill())
-        for block in range(request.shared_blocks, blocks):
-            self._cache.commit(keys[block], request.pages[block])
+        pages = request.pages_of(request.shared_blocks, blocks)
+        for block, page in enumerate(pages, request.shared_blocks):
+            self._cache.commit(keys[block], page)
         request.count_shared(blocks)
 
     def release(self, request: Request) -> None:

@@ -3,14 +3,16 @@
 from enum import Enum, auto
 from typing import Final
 
+import numpy as np
+
 from loraplex.engine.memory.geometry import PageGeometry
 from loraplex.engine.memory.pool import PageId, PagePool
 from loraplex.engine.memory.residency import AdapterResidency, ResidentAdapter
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.request import Request, RequestState
+from loraplex.engine.sampling.sampler import SampledToken
 from loraplex.engine.scheduler.accounts import Accounts
 from loraplex.engine.scheduler.assembly import AssembledStep
-from loraplex.engine.scheduler.block_tables import BlockTables
 from loraplex.engine.scheduler.charges import input_cost
 from loraplex.engine.scheduler.fair_queue import FairQueue
 from loraplex.engine.scheduler.load_turns import LoadTurns
@@ -19,6 +21,7 @@ from loraplex.engine.scheduler.plan import StepPlan
 from loraplex.engine.scheduler.preemption import count_preemption, first_standing, last_in_order
 from loraplex.engine.scheduler.prefixes import PrefixSharing
 from loraplex.engine.scheduler.room import Room
+from loraplex.engine.scheduler.rows import Integers, RunningRows
 from loraplex.engine.scheduler.watchdog import Remedy, StallWatch
 
 _SCAN_LIMIT: Final = 16
@@ -61,11 +64,11 @@ class Scheduler:
         self._prefixes = prefixes
         self._loads = loads
         self._adapter_line = loads.line
-        self._load_turns = LoadTurns(loads, room, residency, geometry.block_tokens)
+        self._rows = RunningRows(geometry.block_tokens)
+        self._load_turns = LoadTurns(loads, room, residency, self._rows)
         self._max_step_tokens = max_step_tokens
         # A step must be able to give every running request its one token.
         self._max_running_requests = min(max_running_requests, max_step_tokens)
-        self._block_tables = BlockTables()
         self._line = FairQueue()
         self._watch = StallWatch()
         self._step = 0
@@ -95,7 +98,8 @@ class Scheduler:
         match request.state:
             case RequestState.RUNNING:
                 self.running.remove(request)
-                if request.steps_in_flight:
+                self._rows.is_running[request.row] = False
+                if request.is_in_flight:
                     self.ended_in_flight.add(request)
                 else:
                     self._release(request)
@@ -112,40 +116,38 @@ class Scheduler:
         self.accounts.end(request.account)
 
     def begin(self, step: AssembledStep) -> None:
-        """A step has been submitted: its tokens count as computed, what it samples is wanted."""
-        for request, tokens in zip(step.requests, step.tokens, strict=True):
-            request.steps_in_flight += 1
-            computed = request.computed_tokens = request.computed_tokens + tokens
-            if computed == request.wanted_tokens < request.limit_tokens - 1:
-                request.wanted_tokens = computed + 1
+        """A step has been submitted."""
+        self._rows.begin(step.rows, step.tokens)
 
     def settle(self, step: AssembledStep, *, has_failed: bool) -> int:
         """A submitted step is over; the blocks it filled may be shared. Returns prompt tokens."""
+        rows = self._rows
+        rows.in_flight[step.rows] -= 1
         prompt_tokens = 0
-        for request, tokens in zip(step.requests, step.tokens, strict=True):
-            request.steps_in_flight -= 1
-            if request.state is RequestState.ENDED:
-                if not request.steps_in_flight and request in self.ended_in_flight:
-                    self.ended_in_flight.remove(request)
-                    self._release(request)
-            elif not has_failed:
-                request.settled_tokens += tokens
-                if request.settled_tokens >= request.next_share_tokens:
-                    self._prefixes.share(request)
-                if not request.sampling.output_tokens:
-                    prompt_tokens += tokens
+        if not has_failed:
+            prompt_tokens = rows.settle(step.rows, step.tokens)
+            for request in rows.held_by(rows.have_filled_a_block(step.rows)):
+                self._prefixes.share(request)
+        for request in [one for one in self.ended_in_flight if not one.is_in_flight]:
+            self.ended_in_flight.remove(request)
+            self._release(request)
         return prompt_tokens
+
+    def accept(self, step: AssembledStep, outcomes: list[SampledToken | DomainError]) -> list[bool]:
+        """Count what a settled step has sampled; whether it is the last that each may have."""
+        token_ids = [one.token_id if type(one) is SampledToken else 0 for one in outcomes]
+        return self._rows.accept(step.rows[step.is_sampled], token_ids)
 
     def plan(self) -> StepPlan:
         """Decide the next step."""
         self._step += 1
         self.must_settle = False
-        plan = StepPlan(self._max_step_tokens)
+        plan = StepPlan(self._rows, self._max_step_tokens)
         self._collect_loads(plan)
         self._grant_running(plan)
         if not plan.has_preempted:
             self._start_requests(plan)
-            self._load_turns.take(self._step, self.running)
+            self._load_turns.take(self._step, anybody_runs=bool(self.running))
         self._look_for_stall(plan)
         return plan
 
@@ -160,32 +162,37 @@ class Scheduler:
         self._changes += 1 if ended.has_any else 0
 
     def _grant_running(self, plan: StepPlan) -> None:
-        chunks: list[Request] = []
-        grants = plan.grants
-        for request in self.running.copy():
-            missing = request.wanted_tokens - request.computed_tokens
-            if missing > 1:
-                chunks.append(request)
-            elif missing and (
-                request.computed_tokens < request.capacity_tokens
-                or self._grow(request, request.computed_tokens + 1, plan)
-            ):
-                grants[request] = 1
-        plan.budget_tokens = self._max_step_tokens - len(grants)
+        missing = self._rows.missing()
+        misses_one, is_full = missing == 1, self._rows.are_full()
+        plan.grant_one_each(np.flatnonzero(misses_one & ~is_full))
+        self._grant_growing(np.flatnonzero(misses_one & is_full), plan)
+        chunks = self._rows.held_by(np.flatnonzero(missing > 1))
         chunks.sort(key=lambda request: (request.missing_tokens, request.arrival))
         for request in chunks:
             tokens = min(request.missing_tokens, plan.budget_tokens)
             if tokens and self._grow(request, request.computed_tokens + tokens, plan):
                 plan.grant(request, tokens)
 
+    def _grant_growing(self, rows: Integers, plan: StepPlan) -> None:
+        """One token each, for which each needs a page more."""
+        if 0 < len(rows) <= self._pool.free_pages:
+            pages = self._pool.take(len(rows))
+            self._rows.add_page_each(rows, pages)
+            plan.new_pages += pages
+            plan.grant_one_each(rows)
+            return
+        for request in self._rows.held_by(rows):
+            if self._grow(request, request.computed_tokens + 1, plan):
+                plan.grant(request, 1)
+
     def _grow(self, request: Request, tokens: int, plan: StepPlan) -> bool:
         """Give a running request pages for so many tokens; False where it has to wait."""
         if request.state is not RequestState.RUNNING:  # it was preempted for another
             return False
-        pages = self._geometry.blocks_of(tokens) - len(request.pages)
+        pages = self._geometry.blocks_of(tokens) - request.blocks
         while not self._room.for_growth(pages):
             last = last_in_order(self.running)
-            if last.steps_in_flight or self.ended_in_flight:
+            if last.is_in_flight or self.ended_in_flight:
                 self.must_settle = True
                 return False
             if last is request:
@@ -196,12 +203,12 @@ class Scheduler:
         return True
 
     def _preempt(self, request: Request, plan: StepPlan) -> None:
+        plan.revoke(request)
         self.running.remove(request)
         self._release(request)
         count_preemption(request)
         self.preemptions += 1
         self._wait(request)
-        plan.revoke(request)
         plan.has_preempted = True
 
     def _start_requests(self, plan: StepPlan) -> None:
@@ -249,8 +256,7 @@ class Scheduler:
             return 0
         limit = self._geometry.blocks_of(newcomer.limit_tokens - 1)
         grows = limit > self._geometry.blocks_of(newcomer.wanted_tokens)
-        growing = sum(request.may_grow for request in self.running) + grows
-        return growing + self._load_turns.held_pages()
+        return self._rows.growing() + grows + self._load_turns.held_pages()
 
     def _run(
         self,
@@ -269,7 +275,7 @@ class Scheduler:
             self._residency.acquire(adapter)
             self._room.served(adapter.key)
             request.adapter = adapter
-        request.begin(self._block_tables.take_row(), matched)
+        request.begin(self._rows, matched)
         self._take(request, pages, plan)
         if request.standing is None:
             request.cached_tokens = request.computed_tokens
