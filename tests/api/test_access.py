@@ -30,6 +30,9 @@ CLASSES = {
     ("PUT", "/api/v1/uploads/{upload_id}/files/{file}/parts/{part}"): TENANT,
     ("POST", "/api/v1/uploads/{upload_id}/complete"): TENANT,
     ("POST", "/api/v1/uploads/{upload_id}/abort"): TENANT,
+    ("POST", "/api/v1/imports"): TENANT,
+    ("GET", "/api/v1/imports"): TENANT,
+    ("GET", "/api/v1/imports/{import_id}"): TENANT,
     ("GET", "/api/v1/admin/workers"): OPERATOR,
     ("GET", "/api/v1/admin/tenants"): OPERATOR,
     ("GET", "/api/v1/session"): EITHER,
@@ -43,7 +46,8 @@ GUARDED = [place for place, kind in CLASSES.items() if kind != ANYBODY]
 
 
 def path_of(template: str) -> str:
-    return template.format(model="m", name="n", number=1, upload_id=uuid4(), file="f", part=1)
+    values = {"upload_id": uuid4(), "import_id": uuid4(), "file": "f", "part": 1}
+    return template.format(model="m", name="n", number=1, **values)
 
 
 def code_of(path: str, answer: httpx.Response) -> str:

@@ -5,7 +5,12 @@ Each job looks at rows and does the next step; all may run twice.
 
 from typing import Any
 
+from loraplex.adapters_registry.imports import tasks as imports
 from loraplex.adapters_registry.uploads import tasks as uploads
 from loraplex.adapters_registry.versions import tasks as versions
 
-BEAT_SCHEDULE: dict[str, dict[str, Any]] = {**versions.BEAT_SCHEDULE, **uploads.BEAT_SCHEDULE}
+BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
+    **versions.BEAT_SCHEDULE,
+    **uploads.BEAT_SCHEDULE,
+    **imports.BEAT_SCHEDULE,
+}

@@ -10,6 +10,7 @@ from pydantic.json_schema import models_json_schema
 from loraplex.api.openai.answer_schemas import ChatChunk, OpenAIError
 from loraplex.api.openai.schemas import ChatBody, CompletionBody
 from loraplex.api.schemas import Problem
+from loraplex.api.tenant.import_schemas import ImportRequest
 from loraplex.api.tenant.schemas import SignIn
 from loraplex.api.tenant.upload_schemas import NewUpload, NoFields, PartUrlsWanted
 
@@ -21,6 +22,7 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     NewUpload,
     PartUrlsWanted,
     NoFields,
+    ImportRequest,
 )
 WRITTEN_BY_ROUTES: tuple[type[BaseModel], ...] = (ChatChunk, OpenAIError, Problem)
 

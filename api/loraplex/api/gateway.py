@@ -10,6 +10,7 @@ import structlog
 from fastapi import FastAPI
 from pydantic import SecretStr
 
+from loraplex.adapters_registry.imports.service import Imports
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.uploads.files import part_bytes_of
 from loraplex.adapters_registry.uploads.resumable import ResumableUploads
@@ -24,13 +25,14 @@ from loraplex.api.metrics import Metrics
 from loraplex.api.openai import chat, completions, models
 from loraplex.api.services import Services
 from loraplex.api.settlement import Settlements
-from loraplex.api.tenant import adapters, session, uploads
+from loraplex.api.tenant import adapters, imports, session, uploads
 from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
 from loraplex.platform.admission.service import Admission
 from loraplex.platform.database.migrate import expected_revision
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.outbound.rules import OutboundRules
 from loraplex.platform.pools.fleet import WorkerFleet
 from loraplex.platform.public_prefixes import read_public_prefixes
 from loraplex.platform.secrets import SecretKeys
@@ -71,6 +73,7 @@ def create_app(settings: Settings) -> FastAPI:
         session,
         adapters,
         uploads,
+        imports,
         workers,
         tenants,
         health,
@@ -141,6 +144,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         objects=objects,
         uploads=uploads,
         resumable=ResumableUploads.from_settings(database, uploads, settings),
+        imports=Imports(uploads, secrets, OutboundRules.from_settings(settings)),
         tenants=TenantAdministration(secrets),
         authenticator=Authenticator(database, secrets),
         admission=admission,

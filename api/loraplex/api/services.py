@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends, Request
 
 if TYPE_CHECKING:
+    from loraplex.adapters_registry.imports.service import Imports
     from loraplex.adapters_registry.objects import ObjectStore
     from loraplex.adapters_registry.uploads.resumable import ResumableUploads
     from loraplex.adapters_registry.uploads.service import Uploads
@@ -37,6 +38,7 @@ class Services:
     objects: ObjectStore
     uploads: Uploads
     resumable: ResumableUploads
+    imports: Imports
     tenants: TenantAdministration
     authenticator: Authenticator
     admission: Admission

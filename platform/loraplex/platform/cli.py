@@ -147,7 +147,7 @@ def controller() -> None:
 
 @app.command()
 def jobs(
-    concurrency: Annotated[int, typer.Option(min=1, help="Jobs at once.")] = 2,
+    concurrency: Annotated[int, typer.Option(min=1, help="Jobs at once.")] = 4,
 ) -> None:
     """Run the background jobs: a Celery worker with its beat."""
     from loraplex.platform.jobs import make_celery

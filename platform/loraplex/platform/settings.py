@@ -85,11 +85,17 @@ class Settings(BaseSettings):
     """Whether addresses that tenants give (imports, webhooks) may be plain http://, in closed
     networks."""
     outbound_ports: str = "443"
-    """Comma-separated ports that such addresses may have."""
+    """Comma-separated ports, and ranges of them, that such addresses may have."""
     outbound_private_hosts: str | None = None
     """Comma-separated host names and networks outside the public internet that they may lead to."""
     outbound_ca_file: Path | None = None
     """A PEM file of authorities to trust for them, beside the public ones."""
+    hub_url: str = "https://huggingface.co"
+    """Where imports find Hugging Face repositories: the hub, or a mirror of it."""
+    import_seconds: int = Field(default=600, ge=1, le=900)
+    """How long fetching an import's files may take."""
+    import_slots: int = Field(default=2, ge=1)
+    """How many imports are fetched at once in all; of one tenant it is one."""
     max_upload_bytes: int = 1024 * 1024 * 1024
     upload_part_bytes: int = Field(default=8 * 1024 * 1024, ge=5 * 1024 * 1024)
     """How large the parts of a resumable upload are; S3 takes none below 5 MiB but the last."""

@@ -8,6 +8,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
+from loraplex.adapters_registry.imports import models as _imports  # noqa: F401
 from loraplex.adapters_registry.uploads import models as _uploads  # noqa: F401
 from loraplex.adapters_registry.versions import models as _versions  # noqa: F401
 from loraplex.platform.admission import models as _admission  # noqa: F401
@@ -132,6 +133,7 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "reservations": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "auth_failures": {"SELECT", "INSERT", "UPDATE"},
         "outbox": {"INSERT"},
+        "imports": {"INSERT"},
         "webhook_endpoints": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "webhook_events": {"SELECT", "INSERT"},
         "webhook_deliveries": {"SELECT", "INSERT", "UPDATE"},
@@ -170,6 +172,7 @@ def test_readonly_reads_everything_but_secrets_and_writes_nothing(catalogue: Con
         "operator_keys.key_hash",
         "web_sessions.token_hash",
         "operator_sessions.token_hash",
+        "imports.sealed_source",
         "webhook_endpoints.sealed_secret",
         "webhook_endpoints.previous_sealed_secret",
     }

@@ -19,7 +19,8 @@ from loraplex.platform.outbound.errors import (
     HostUnreachable,
     TooManyRedirects,
 )
-from tests.platform.outbound.conftest import Asked, ClientOf, Names, answering, serving
+from tests.platform.outbound.conftest import ClientOf
+from tests.web_server import Asked, Names, answering, serving
 
 SECONDS = 20.0
 LOOPBACK = "127.0.0.0/8"

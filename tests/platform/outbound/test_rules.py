@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from loraplex.platform.outbound.addresses import PrivateHosts
 from loraplex.platform.outbound.errors import AddressInvalid, AddressNotPublic
-from loraplex.platform.outbound.rules import InvalidPorts, OutboundRules, parse_ports
+from loraplex.platform.outbound.rules import InvalidPorts, OutboundRules, Ports
 
 RULES = OutboundRules()
 LABEL = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
@@ -126,7 +126,7 @@ def test_any_text_is_refused_or_is_https(text: str) -> None:
 
 def test_an_operator_opens_ports_http_and_networks() -> None:
     rules = OutboundRules(
-        frozenset({443, 9000}), allows_http=True, private_hosts=PrivateHosts.parse("10.0.0.0/8")
+        Ports.parse("443, 9000"), allows_http=True, private_hosts=PrivateHosts.parse("10.0.0.0/8")
     )
     assert rules.check("http://10.1.1.1:9000/bucket").port == 9000
     assert rules.check("http://minio.internal/bucket").host == "minio.internal"
@@ -136,8 +136,13 @@ def test_an_operator_opens_ports_http_and_networks() -> None:
         rules.check("http://10.1.1.1:9001/")
 
 
-def test_ports_are_numbers_separated_by_commas() -> None:
-    assert parse_ports("443, 8443") == {443, 8443}
-    for text in ("", "443;", "https", "0", "65536", "443,"):
+def test_ports_are_numbers_and_ranges_separated_by_commas() -> None:
+    ports = Ports.parse("443, 9000-9010")
+    assert [port in ports for port in (442, 443, 444, 8999, 9000, 9010, 9011)] == [
+        *(False, True, False),
+        *(False, True, True, False),
+    ]
+    assert str(ports) == "443, 9000-9010"
+    for text in ("", "443;", "https", "0", "65536", "443,", "9-8", "1-2-3", "-5", "٣"):
         with pytest.raises(InvalidPorts):
-            parse_ports(text)
+            Ports.parse(text)

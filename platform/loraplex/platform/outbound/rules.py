@@ -17,6 +17,7 @@ MAX_URL_CHARACTERS = 8192
 DEFAULT_PORTS = {"https": 443, "http": 80}
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*", re.ASCII)
+_RANGE: Final = re.compile(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 
 
@@ -27,27 +28,44 @@ class InvalidPorts(DomainError):
 
     def __init__(self, text: str) -> None:
         super().__init__(
-            f"LORAPLEX_OUTBOUND_PORTS is {text!r}; write ports from 1 to 65535, separated by "
-            "commas.",
+            f"LORAPLEX_OUTBOUND_PORTS is {text!r}; write ports or ranges of them such as "
+            "443, 9000-9010.",
             field="LORAPLEX_OUTBOUND_PORTS",
-            rule="ports, separated by commas",
+            rule="ports or ranges of ports, separated by commas",
             value=text,
         )
 
 
-def parse_ports(text: str) -> frozenset[int]:
-    """Ports separated by commas. Raises InvalidPorts."""
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() and 0 < int(part) < 65536 for part in parts):
-        raise InvalidPorts(text)
-    return frozenset(map(int, parts))
+@dataclass(frozen=True)
+class Ports:
+    """Single ports and ranges of them."""
+
+    ranges: tuple[range, ...] = (range(443, 444),)
+
+    @classmethod
+    def parse(cls, text: str) -> Ports:
+        """`443, 9000-9010`. Raises InvalidPorts."""
+        found = [_RANGE.fullmatch(part.strip()) for part in text.split(",")]
+        ranges = [range(int(one[1]), int(one[2] or one[1]) + 1) for one in found if one]
+        if None in found or not all(0 < ports.start < ports.stop <= 65536 for ports in ranges):
+            raise InvalidPorts(text)
+        return cls(tuple(ranges))
+
+    def __contains__(self, port: int) -> bool:
+        return any(port in ports for ports in self.ranges)
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{ports.start}" if len(ports) == 1 else f"{ports.start}-{ports.stop - 1}"
+            for ports in self.ranges
+        )
 
 
 @dataclass(frozen=True)
 class OutboundRules:
     """An operator's rules. What they do not allow is refused by name."""
 
-    ports: frozenset[int] = frozenset({443})
+    ports: Ports = field(default_factory=Ports)
     allows_http: bool = False
     private_hosts: PrivateHosts = field(default_factory=PrivateHosts)
 
@@ -55,7 +73,7 @@ class OutboundRules:
     def from_settings(cls, settings: Settings) -> OutboundRules:
         """Raises InvalidPorts and InvalidPrivateHosts."""
         return cls(
-            parse_ports(settings.outbound_ports),
+            Ports.parse(settings.outbound_ports),
             settings.outbound_http,
             PrivateHosts.parse(settings.outbound_private_hosts),
         )
@@ -86,9 +104,8 @@ class OutboundRules:
             )
         host = self._host(url)
         port = DEFAULT_PORTS[url.scheme] if url.port is None else url.port
-        ports = self.ports | {80} if self.allows_http else self.ports
-        if port not in ports:
-            allowed = ", ".join(map(str, sorted(ports)))
+        if port not in self.ports and not (self.allows_http and port == 80):
+            allowed = f"{self.ports} and 80" if self.allows_http else f"{self.ports}"
             raise AddressInvalid(
                 f"The port {port} is not called from here; allowed: {allowed}.",
                 rule=f"one of the ports {allowed}",

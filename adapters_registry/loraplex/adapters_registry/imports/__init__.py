@@ -1,0 +1,1 @@
+"""Adapters that are fetched from where their owners keep them."""

@@ -1,0 +1,237 @@
+"""Moves an import's status by compare-and-set, so that a task may run twice or die at any moment.
+
+    queued ──begin──▶ fetching ──complete──▶ completed
+      ▲                  │ └──────fail─────▶ failed
+      └────put_back──────┘        (and the sweeper, past the deadline)
+
+`attempts` fences, and while one runs its deadline is a lease that it renews. How many run at once
+is bounded, and for one tenant more tightly, so that slow sources hold up neither other tenants nor
+what else the jobs do. However an import ends, its credentials are wiped and its quota is free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, func, select, text, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from loraplex.adapters_registry.imports.errors import ImportGivenUp
+from loraplex.adapters_registry.imports.models import AdapterImport, ImportStatus
+from loraplex.adapters_registry.uploads import quota
+from loraplex.engine.protocol.errors import DomainError
+from loraplex.engine.protocol.identity import TenantNamespace
+from loraplex.platform.database.outbox import enqueue
+from loraplex.platform.leases import LEASE_SECONDS, LeaseLost
+from loraplex.platform.tenancy.identity import TenantId
+from loraplex.platform.tenancy.models import Tenant
+
+FETCH_IMPORT = "loraplex.adapters_registry.fetch_import"
+
+QUEUE_SECONDS = 20
+"""How long an import may wait before the sweeper asks for it again."""
+FIRST_BACK_OFF_SECONDS = 5
+MAX_ATTEMPTS = 5
+FETCHING_PER_TENANT = 1
+SWEEP_BATCH = 100
+MAX_ERROR_CHARACTERS = 1000
+
+# Whoever begins one and whoever asks for more must see each other's counts.
+LOCK_SLOTS = text("SELECT pg_advisory_xact_lock(hashtextextended('loraplex imports', 0))")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One begun import, and the fence. It is the owner that `Uploads` takes files for."""
+
+    tenant_id: TenantId
+    tenant_name: str
+    namespace: TenantNamespace
+    import_id: UUID
+    number: int
+    adapter_name: str
+    base_name: str
+    sealed_source: bytes = field(repr=False)
+
+
+async def ask(session: AsyncSession, tenant_id: UUID, import_id: UUID) -> None:
+    """Have the import fetched once this transaction has committed."""
+    arguments = {"tenant_id": str(tenant_id), "import_id": str(import_id)}
+    await enqueue(session, FETCH_IMPORT, arguments)
+
+
+async def begin(
+    session: AsyncSession, tenant_id: TenantId, import_id: UUID, slots: int
+) -> Attempt | None:
+    """Claim a queued import; None when it is not waiting or not its turn."""
+    await session.execute(LOCK_SLOTS)
+    busy = await fetching(session)
+    if busy.total() >= slots or busy[tenant_id] >= FETCHING_PER_TENANT:
+        return None
+    row = AdapterImport
+    claim = (
+        update(row)
+        .where(row.tenant_id == tenant_id, row.id == import_id, row.status == ImportStatus.QUEUED)
+        .values(
+            status=ImportStatus.FETCHING,
+            attempts=row.attempts + 1,
+            fetched_bytes=0,
+            deadline_at=in_seconds(LEASE_SECONDS),
+        )
+        .returning(row.attempts, row.adapter_name, row.base_name, row.sealed_source)
+    )
+    claimed = (await session.execute(claim)).first()
+    if claimed is None:
+        return None
+    tenant = await session.get_one(Tenant, tenant_id)
+    return Attempt(
+        tenant_id=tenant_id,
+        tenant_name=tenant.name,
+        namespace=TenantNamespace(tenant.namespace),
+        import_id=import_id,
+        number=claimed.attempts,
+        adapter_name=claimed.adapter_name,
+        base_name=claimed.base_name,
+        sealed_source=claimed.sealed_source,
+    )
+
+
+async def renew(session: AsyncSession, attempt: Attempt, fetched_bytes: int) -> bool:
+    """Say that the attempt is alive; False when it is no longer the current one."""
+    values = {"deadline_at": in_seconds(LEASE_SECONDS), "fetched_bytes": fetched_bytes}
+    return await settle(session, attempt, values)
+
+
+async def complete(
+    session: AsyncSession, attempt: Attempt, version: int, fetched_bytes: int
+) -> None:
+    """Note the version, in the transaction that makes it; LeaseLost undoes both."""
+    values = {
+        "status": ImportStatus.COMPLETED,
+        "version": version,
+        "fetched_bytes": fetched_bytes,
+        "last_error": None,
+    }
+    if not await settle(session, attempt, values | ended()):
+        raise LeaseLost("the import was given to somebody else")
+
+
+async def fail(session: AsyncSession, attempt: Attempt, error: DomainError) -> bool:
+    """End it for a reason that another attempt would meet again."""
+    if not await settle(session, attempt, failed(error)):
+        return False
+    await quota.release(session, attempt.tenant_id, attempt.import_id)
+    return True
+
+
+async def put_back(session: AsyncSession, attempt: Attempt, error: str) -> bool:
+    """Wait for another attempt, or give up after the last; False when no longer current."""
+    error = error[:MAX_ERROR_CHARACTERS]
+    if attempt.number >= MAX_ATTEMPTS:
+        return await fail(session, attempt, ImportGivenUp(attempt.number, error))
+    wait = in_seconds(FIRST_BACK_OFF_SECONDS * 2 ** (attempt.number - 1))
+    values = {"status": ImportStatus.QUEUED, "deadline_at": wait, "last_error": error}
+    return await settle(session, attempt, values)
+
+
+async def settle(session: AsyncSession, attempt: Attempt, values: dict[str, Any]) -> bool:
+    row = AdapterImport
+    statement = (
+        update(row)
+        .where(
+            row.tenant_id == attempt.tenant_id,
+            row.id == attempt.import_id,
+            row.status == ImportStatus.FETCHING,
+            row.attempts == attempt.number,
+        )
+        .values(**values)
+        .returning(row.id)
+    )
+    return await session.scalar(statement) is not None
+
+
+async def sweep(session: AsyncSession, slots: int) -> int:
+    """Take imports back from workers that fell silent, and ask for those that may go on.
+
+    Answers how many were taken back. Two sweepers at once take different rows.
+    """
+    row = AdapterImport
+    silent = (
+        select(row)
+        .where(row.status == ImportStatus.FETCHING, row.deadline_at < func.now())
+        .limit(SWEEP_BATCH)
+        .with_for_update(skip_locked=True)
+    )
+    taken = (await session.scalars(silent)).all()
+    for one in taken:
+        if one.attempts >= MAX_ATTEMPTS:
+            values = failed(ImportGivenUp(one.attempts, one.last_error))
+            await quota.release(session, TenantId(one.tenant_id), one.id)
+        else:
+            values = {"status": ImportStatus.QUEUED, "deadline_at": func.now()}
+        await session.execute(update(row).where(row.id == one.id).values(**values))
+    await ask_next(session, slots, only_late=True)
+    return len(taken)
+
+
+async def ask_next(session: AsyncSession, slots: int, *, only_late: bool = False) -> int:
+    """Ask for as many queued imports as have room, each tenant's oldest first; how many.
+
+    With `only_late`, leaves out what was asked for a moment ago.
+    """
+    await session.execute(LOCK_SLOTS)
+    busy = await fetching(session)
+    row = AdapterImport
+    is_late = row.deadline_at <= func.now()
+    turn = func.row_number().over(partition_by=row.tenant_id, order_by=(row.created_at, row.id))
+    waiting = (
+        select(row.tenant_id, row.id, row.created_at, turn.label("turn"))
+        .where(
+            row.status == ImportStatus.QUEUED,
+            is_late if only_late else is_late | (row.attempts == 0),
+            row.tenant_id.not_in(
+                tenant for tenant, count in busy.items() if count >= FETCHING_PER_TENANT
+            ),
+        )
+        .subquery()
+    )
+    chosen = await session.execute(
+        select(waiting.c.tenant_id, waiting.c.id)
+        .where(waiting.c.turn <= FETCHING_PER_TENANT)
+        .order_by(waiting.c.created_at)
+        .limit(max(0, slots - busy.total()))
+    )
+    asked = chosen.all()
+    for tenant_id, import_id in asked:
+        await session.execute(
+            update(row).where(row.id == import_id).values(deadline_at=in_seconds(QUEUE_SECONDS))
+        )
+        await ask(session, tenant_id, import_id)
+    return len(asked)
+
+
+async def fetching(session: AsyncSession) -> Counter[UUID]:
+    """How many imports are being fetched right now, by tenant."""
+    row = AdapterImport
+    live = select(row.tenant_id).where(
+        row.status == ImportStatus.FETCHING, row.deadline_at > func.now()
+    )
+    return Counter(await session.scalars(live))
+
+
+def failed(error: DomainError) -> dict[str, Any]:
+    told = {"code": error.code, "message": error.message, "field": error.field}
+    last_error = error.message[:MAX_ERROR_CHARACTERS]
+    return {"status": ImportStatus.FAILED, "error": told, "last_error": last_error} | ended()
+
+
+def ended() -> dict[str, Any]:
+    return {"sealed_source": None, "ended_at": func.now()}
+
+
+def in_seconds(seconds: float) -> ColumnElement[Any]:
+    return func.now() + timedelta(seconds=seconds)
