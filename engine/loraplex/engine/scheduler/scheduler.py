@@ -164,9 +164,9 @@ class Scheduler:
     def _grant_running(self, plan: StepPlan) -> None:
         missing = self._rows.missing()
         misses_one, is_full = missing == 1, self._rows.are_full()
+        chunks = self._rows.held_by(np.flatnonzero(missing > 1))
         plan.grant_one_each(np.flatnonzero(misses_one & ~is_full))
         self._grant_growing(np.flatnonzero(misses_one & is_full), plan)
-        chunks = self._rows.held_by(np.flatnonzero(missing > 1))
         chunks.sort(key=lambda request: (request.missing_tokens, request.arrival))
         for request in chunks:
             tokens = min(request.missing_tokens, plan.budget_tokens)
