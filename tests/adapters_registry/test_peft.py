@@ -22,6 +22,7 @@ from tests.adapters_registry.samples import (
 )
 
 Q0 = "model.layers.0.self_attn.q_proj"
+O0 = "model.layers.0.self_attn.o_proj"
 V1 = "model.layers.1.self_attn.v_proj"
 
 
@@ -147,34 +148,82 @@ def configure(**fields: object) -> Callable[[Sample], object]:
         (add("something", 1), ReasonCode.TENSOR_UNMAPPED, ["something"]),
         (
             add(f"base_model.model.{Q0}.lora_A.default.weight", 4, 32),
-            ReasonCode.TENSOR_UNMAPPED,
-            ["lora_A.default.weight"],
+            ReasonCode.TENSOR_REPEATED,
+            ["lora_A.weight", "lora_A.default.weight"],
         ),
-        (add(f"{Q0}.lora_A.weight", 4, 32), ReasonCode.TENSOR_UNMAPPED, [f"{Q0}.lora_A.weight"]),
+        (
+            add(f"base_model.model.{Q0}.lora_A.one.weight", 4, 32),
+            ReasonCode.TENSOR_REPEATED,
+            [f"{Q0}.lora_A.one.weight"],
+        ),
+        (
+            add(f"base_model.model.{O0}.lora_A.default.weight", 4, 32),
+            ReasonCode.TENSOR_REPEATED,
+            ["several adapters", "default"],
+        ),
+        (
+            add(f"base_model.{Q0}.lora_A.weight", 4, 32),
+            ReasonCode.TENSOR_UNMAPPED,
+            [f"base_model.{Q0}"],
+        ),
+        (add(f"{Q0}.lora_a", 32, 4), ReasonCode.NOT_SERVED, ["MLX", f"{Q0}.lora_a"]),
+        (add(f"{Q0}.lora_down.weight", 32, 4), ReasonCode.NOT_SERVED, ["lora_down"]),
+        (
+            add("base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta", 2, 32),
+            ReasonCode.NOT_SERVED,
+            ["trainable_token_indices"],
+        ),
         (
             add(f"base_model.model.{Q0}.lora_magnitude_vector", 32),
-            ReasonCode.NOT_SERVED,
-            ["DoRA", "lora_magnitude_vector"],
+            ReasonCode.TARGETS_DISAGREE,
+            ["use_dora", "lora_magnitude_vector", Q0],
         ),
+        (configure(use_dora=True), ReasonCode.PAIR_INCOMPLETE, ["use_dora", Q0]),
         (
             add(f"base_model.model.{Q0}.lora_B.bias", 32),
-            ReasonCode.NOT_SERVED,
-            ["bias", "lora_B.bias"],
+            ReasonCode.TARGETS_DISAGREE,
+            ["lora_bias", "lora_B.bias", Q0],
+        ),
+        (configure(lora_bias=True), ReasonCode.PAIR_INCOMPLETE, ["lora_bias", Q0]),
+        (
+            add(f"base_model.model.{Q0}.base_layer.bias", 32),
+            ReasonCode.TARGETS_DISAGREE,
+            ["tiny-llama does not have", Q0],
         ),
         (
             add("base_model.model.model.embed_tokens.lora_embedding_A", 4, 64),
-            ReasonCode.NOT_SERVED,
-            ["embeddings", "lora_embedding_A"],
+            ReasonCode.PAIR_INCOMPLETE,
+            ["lora_B is missing", "model.embed_tokens"],
+        ),
+        (
+            add("base_model.model.model.embed_tokens.lora_A.weight", 4, 64),
+            ReasonCode.TENSOR_UNMAPPED,
+            ["embed_tokens.lora_A.weight"],
         ),
         (
             add("base_model.model.lm_head.lora_A.weight", 4, 32),
-            ReasonCode.NOT_SERVED,
-            ["output head", "lm_head"],
+            ReasonCode.TARGETS_DISAGREE,
+            ["lm_head", "does not target"],
         ),
         (
             add("base_model.model.lm_head.weight", 64, 32),
             ReasonCode.NOT_SERVED,
-            ["output head", "lm_head.weight"],
+            ["lm_head.weight", "differs from the base's own"],
+        ),
+        (
+            add("base_model.model.model.embed_tokens.base_layer.weight", 65, 32),
+            ReasonCode.NOT_SERVED,
+            ["embed_tokens", "[65, 32]", "resized"],
+        ),
+        (
+            add("base_model.model.model.norm.weight", 32),
+            ReasonCode.NOT_SERVED,
+            ["whole weights", "model.norm.weight"],
+        ),
+        (
+            add(f"base_model.model.{Q0}.base_layer.weight", 32, 32),
+            ReasonCode.NOT_SERVED,
+            ["whole weights", f"{Q0}.base_layer.weight"],
         ),
         (
             configure(target_modules=["q_proj"]),
@@ -208,6 +257,32 @@ def test_what_would_be_half_applied_is_rejected_by_name(
     assert any(all(word in message for word in words) for message in told), reasons
 
 
+RENAMINGS: dict[str, Callable[[str], str]] = {
+    "torch.compile": lambda name: name.replace("base_model.model.", "base_model.model._orig_mod."),
+    "torch.compile of all": lambda name: f"_orig_mod.{name}",
+    "torch.compile of layers": lambda name: name.replace("layers.0.", "layers.0._orig_mod."),
+    "data parallel": lambda name: f"module.{name}",
+    "FSDP": lambda name: name.replace("layers.0.", "layers.0._fsdp_wrapped_module."),
+    "checkpointing": lambda name: name.replace(".mlp.", "._checkpoint_wrapped_module.mlp."),
+    "wrapped by PEFT twice": lambda name: f"base_model.model.{name}",
+    "names of the inner model": lambda name: name.removeprefix("base_model.model."),
+    "an adapter's name": lambda name: name.replace(".weight", ".default.weight"),
+    "all at once": lambda name: "module._orig_mod." + name.replace(".weight", ".my-lora_2.weight"),
+}
+
+
+@pytest.mark.parametrize("trainer", RENAMINGS)
+def test_names_that_trainers_write_are_read_by_declared_rules(tmp_path: Path, trainer: str) -> None:
+    adapter = sample(linears=("q_proj", "down_proj"))
+    modules = spec_of(adapter, tmp_path).modules
+    renamed = {RENAMINGS[trainer](name): tensor for name, tensor in adapter.tensors.items()}
+    found = spec_of(Sample(adapter.config, renamed), tmp_path).modules
+    assert [(m.path, m.rank, m.scale) for m in found] == [
+        (m.path, m.rank, m.scale) for m in modules
+    ]
+    assert {ref.name for m in found for ref in (m.a, m.b)} == renamed.keys()
+
+
 def test_nan_is_found_in_every_dtype(tmp_path: Path) -> None:
     for dtype in (np.float32, np.float16):
         adapter = sample()
@@ -222,13 +297,13 @@ def test_nan_is_found_in_every_dtype(tmp_path: Path) -> None:
 
 def test_both_files_reasons_are_told_at_once(tmp_path: Path) -> None:
     adapter = sample()
-    adapter.config.update(r=0, use_dora=True)
+    adapter.config.update(r=0, use_qalora=True)
     config, weights = adapter.write(tmp_path)
     weights.write_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(AdapterRejected) as rejected:
         spec_from_files(config, weights, TINY)
     fields = {reason.field for reason in rejected.value.reasons}
-    assert fields == {"r", "use_dora", "adapter_model"}
+    assert fields == {"r", "use_qalora", "adapter_model"}
 
 
 def test_an_adapter_of_another_base_is_told_in_few_reasons(tmp_path: Path) -> None:

@@ -77,11 +77,7 @@ def test_beginnings_that_change_the_base_are_refused(init: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "code"),
     [
-        ("use_dora", True, ReasonCode.NOT_SERVED),
         ("modules_to_save", ["lm_head"], ReasonCode.NOT_SERVED),
-        ("bias", "all", ReasonCode.NOT_SERVED),
-        ("bias", "lora_only", ReasonCode.NOT_SERVED),
-        ("lora_bias", True, ReasonCode.NOT_SERVED),
         ("alora_invocation_tokens", [1, 2], ReasonCode.NOT_SERVED),
         ("layer_replication", [[0, 4], [2, 5]], ReasonCode.NOT_SERVED),
         ("target_parameters", ["experts.gate_up_proj"], ReasonCode.NOT_SERVED),
@@ -100,8 +96,6 @@ def test_beginnings_that_change_the_base_are_refused(init: str) -> None:
         ("task_type", 7, ReasonCode.NOT_SERVED),
         ("init_lora_weights", "brand-new", ReasonCode.NOT_SERVED),
         ("init_lora_weights", 3, ReasonCode.NOT_SERVED),
-        ("target_modules", ["q_proj", "embed_tokens"], ReasonCode.NOT_SERVED),
-        ("target_modules", ["q_proj", "lm_head"], ReasonCode.NOT_SERVED),
         ("quantum_rank", 7, ReasonCode.CONFIG_FIELD_UNKNOWN),
         ("quantum_rank", 0, ReasonCode.CONFIG_FIELD_UNKNOWN),
         ("quantum_rank", {"a": None}, ReasonCode.CONFIG_FIELD_UNKNOWN),
@@ -116,6 +110,14 @@ def test_beginnings_that_change_the_base_are_refused(init: str) -> None:
         ("lora_alpha", 1e300, ReasonCode.CONFIG_FIELD_INVALID),
         ("lora_alpha", [16], ReasonCode.CONFIG_FIELD_INVALID),
         ("use_rslora", 1, ReasonCode.CONFIG_FIELD_INVALID),
+        ("use_dora", "yes", ReasonCode.CONFIG_FIELD_INVALID),
+        ("bias", "some", ReasonCode.CONFIG_FIELD_INVALID),
+        ("bias", ["all"], ReasonCode.CONFIG_FIELD_INVALID),
+        ("lora_bias", 1, ReasonCode.CONFIG_FIELD_INVALID),
+        ("ensure_weight_tying", 1, ReasonCode.CONFIG_FIELD_INVALID),
+        ("use_qa_lora", True, ReasonCode.NOT_SERVED),
+        ("use_merged_linear", True, ReasonCode.NOT_SERVED),
+        ("enable_lora", [True], ReasonCode.NOT_SERVED),
         ("rank_pattern", {"q_proj": 0}, ReasonCode.CONFIG_FIELD_INVALID),
         ("rank_pattern", {"q_proj": True}, ReasonCode.CONFIG_FIELD_INVALID),
         ("rank_pattern", ["q_proj"], ReasonCode.CONFIG_FIELD_INVALID),
@@ -140,6 +142,20 @@ def test_a_field_that_is_not_served_is_refused_by_its_name(
     found_code, found_field, message = refusal(json.dumps(LEAST | {field: value}).encode())
     assert (found_code, found_field) == (code, field)
     assert field in message or str(value) in message or "lm_head" in message
+
+
+def test_dora_and_lora_bias_exclude_each_other_as_in_peft() -> None:
+    fields = {"use_dora": True, "lora_bias": True}
+    _, field, message = refusal(json.dumps(LEAST | fields).encode())
+    assert field == "lora_bias"
+    assert "PEFT" in message
+
+
+def test_what_other_trainers_add_to_a_config_changes_nothing() -> None:
+    swift = {"swift_type": "LORA", "lora_dtype": "float32", "lorap_emb_lr": 1e-6}
+    swift |= {"lorap_lr_ratio": 16.0, "use_qa_lora": False, "enable_lora": None}
+    unsloth = {"auto_mapping": {"base_model_class": "LlamaForCausalLM", "unsloth_fixed": True}}
+    assert parse(**swift, **unsloth) == parse()
 
 
 def test_layers_cannot_be_chosen_beside_a_pattern_as_in_peft() -> None:
@@ -172,7 +188,7 @@ def test_what_is_no_object_is_refused(data: bytes, words: str) -> None:
 
 
 def test_all_faults_of_a_config_are_told_together() -> None:
-    fields = {"r": 0, "use_dora": True, "quantum_rank": 1, "bias": "all"}
+    fields = {"r": 0, "use_qalora": True, "quantum_rank": 1, "bias": "some"}
     with pytest.raises(AdapterRejected) as rejected:
         parse(**fields)
     assert {reason.field for reason in rejected.value.reasons} == set(fields)

@@ -7,11 +7,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from loraplex.adapters_registry.peft_fields import (
-    EMBEDDINGS,
     IGNORED,
     NOT_SERVED,
     SERVED_INITS,
     as_alpha,
+    as_bias,
     as_bool,
     as_layers,
     as_rank,
@@ -51,6 +51,11 @@ class AdapterConfig(msgspec.Struct, frozen=True, kw_only=True):
     exclude_modules: tuple[str, ...] | str
     layers_to_transform: tuple[int, ...]
     layers_pattern: tuple[str, ...]
+    bias: str
+    """`none`, `lora_only` or `all`: which of the base's biases the file replaces."""
+    lora_bias: bool
+    use_dora: bool
+    ensure_weight_tying: bool
 
 
 def parse_config(data: bytes) -> AdapterConfig:
@@ -98,9 +103,13 @@ class FieldReader:
             exclude_modules=self.names("exclude_modules"),
             layers_to_transform=self.value("layers_to_transform", (), as_layers),
             layers_pattern=self.value("layers_pattern", (), as_strings),
+            bias=self.value("bias", "none", as_bias),
+            lora_bias=self.value("lora_bias", False, as_bool),
+            use_dora=self.value("use_dora", False, as_bool),
+            ensure_weight_tying=self.value("ensure_weight_tying", False, as_bool),
         )
         self.check_layers(config)
-        self.check_embeddings(config)
+        self.check_variants(config)
         self.check_not_served()
         self.check_unknown()
         if self.reasons:
@@ -170,7 +179,7 @@ class FieldReader:
             self.refuse(ReasonCode.CONFIG_FIELD_INVALID, field, message)
 
     def check_kind(self) -> None:
-        kind, task, bias = self.take("peft_type"), self.take("task_type"), self.take("bias")
+        kind, task = self.take("peft_type"), self.take("task_type")
         init = self.take("init_lora_weights")
         if kind != "LORA":
             message = f"peft_type must be 'LORA'; found {shortened(kind)!r}."
@@ -178,9 +187,6 @@ class FieldReader:
         if task not in (None, "", "CAUSAL_LM"):
             message = f"task_type must be 'CAUSAL_LM' or null; found {shortened(task)!r}."
             self.refuse(ReasonCode.NOT_SERVED, "task_type", message)
-        if bias not in (None, "", False, "none"):
-            message = f"Biases are not served yet: bias must be 'none'; found {shortened(bias)!r}."
-            self.refuse(ReasonCode.NOT_SERVED, "bias", message)
         if not (init is None or isinstance(init, bool) or init in ("", *SERVED_INITS)):
             self.refuse(ReasonCode.NOT_SERVED, "init_lora_weights", init_message(init))
 
@@ -199,13 +205,10 @@ class FieldReader:
         for pattern in config.layers_pattern:
             self.check_pattern("layers_pattern", pattern)
 
-    def check_embeddings(self, config: AdapterConfig) -> None:
-        if isinstance(config.target_modules, str):
-            return
-        for name in config.target_modules:
-            if name.rpartition(".")[2] in EMBEDDINGS:
-                message = f"LoRA on {name} is not served yet; train without it in target_modules."
-                self.refuse(ReasonCode.NOT_SERVED, "target_modules", message)
+    def check_variants(self, config: AdapterConfig) -> None:
+        if config.use_dora and config.lora_bias:
+            message = "lora_bias cannot be used with use_dora; PEFT refuses it too."
+            self.refuse(ReasonCode.CONFIG_FIELD_INVALID, "lora_bias", message)
 
     def check_not_served(self) -> None:
         for field, why in NOT_SERVED.items():

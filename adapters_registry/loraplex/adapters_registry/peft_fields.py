@@ -26,16 +26,18 @@ IGNORED = frozenset(
         "lora_ga_config",
         "qalora_group_size",  # means nothing without use_qalora
         "megatron_core",  # means nothing without megatron_config
-        "ensure_weight_tying",  # concerns embeddings, which are refused when they are adapted
         "fan_in_fan_out",  # PEFT resets it for nn.Linear, which every served module is
         "runtime_config",
+        "swift_type",  # ms-swift's name for the same thing
+        "lora_dtype",  # ms-swift: what A and B were trained in; the file says what they are in
+        "lorap_lr_ratio",  # ms-swift: LoRA+'s learning rates
+        "lorap_emb_lr",
+        "unsloth_version",
     }
 )
 
 NOT_SERVED = {
-    "use_dora": "DoRA is not served yet",
     "modules_to_save": "whole modules saved beside the adapter are not served yet",
-    "lora_bias": "a bias on lora_B is not served yet",
     "alora_invocation_tokens": "activated LoRA (aLoRA) is not served yet",
     "layer_replication": "an adapter that repeats layers changes the base's depth",
     "target_parameters": "LoRA on bare parameters is not served yet",
@@ -47,9 +49,10 @@ NOT_SERVED = {
     "monteclora_config": "MonteCLoRA is not served",
     "velora_config": "VeLoRA is not served",
     "megatron_config": "Megatron's parallel layers are not served",
+    "use_qa_lora": "QA-LoRA is not served",
+    "use_merged_linear": "ms-swift's merged linears are not served; export to PEFT's format",
+    "enable_lora": "ms-swift's merged linears are not served; export to PEFT's format",
 }
-
-EMBEDDINGS = ("embed_tokens", "lm_head")
 
 
 def is_unset(value: Any) -> bool:
@@ -71,6 +74,14 @@ def as_bool(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false")
     return value
+
+
+def as_bias(value: Any) -> str:
+    if value in ("", False):
+        return "none"
+    if value not in ("none", "lora_only", "all"):
+        raise ValueError("'none', 'lora_only' or 'all'")
+    return str(value)
 
 
 def as_rank(value: Any) -> int:

@@ -1,6 +1,6 @@
 """Why an upload is refused: every reason has a code for counting and a sentence for its owner."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 import msgspec
@@ -20,6 +20,7 @@ class ReasonCode(StrEnum):
     FILE_KIND = "file_kind"
     FILE_MALFORMED = "file_malformed"
     TENSOR_UNMAPPED = "tensor_unmapped"
+    TENSOR_REPEATED = "tensor_repeated"
     PAIR_INCOMPLETE = "pair_incomplete"
     WRONG_BASE_SHAPE = "wrong_base_shape"
     RANK_MISMATCH = "rank_mismatch"
@@ -68,3 +69,16 @@ def shortened(value: object, limit: int = 80) -> str:
     text = value if isinstance(value, str) else repr(value)
     text = "".join(char if char.isprintable() else "�" for char in text[: limit + 1])
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def summarized(reasons: Iterable[RejectionReason]) -> Iterator[RejectionReason]:
+    """At most three reasons of a code in full; a wrong base would otherwise list every module."""
+    count: dict[ReasonCode, int] = {}
+    for reason in reasons:
+        count[reason.code] = count.get(reason.code, 0) + 1
+        if count[reason.code] <= 3:
+            yield reason
+    for code, total in count.items():
+        if total > 3:
+            message = f"{total - 3} more modules have the same fault ({code.value})."
+            yield RejectionReason(code, message, None)

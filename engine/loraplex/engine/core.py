@@ -68,7 +68,11 @@ class EngineCore:
             is_enabled=device.shares_prefixes,
         )
         self._loader = AdapterLoader(
-            adapters, pool.data, self._has_news.set, host_bytes=config.host_cache_bytes
+            adapters,
+            pool.data,
+            self._has_news.set,
+            host_bytes=config.host_cache_bytes,
+            base=device.base,
         )
         numbers = ModuleNumbers(table)
         self._layouts = Layouts(numbers, geometry.page_elements, device.tile_rank)

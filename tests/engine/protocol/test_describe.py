@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import torch
 
 from loraplex.engine.protocol.describe import (
     MODULE_TABLE_FILE,
@@ -17,6 +18,7 @@ from loraplex.engine.protocol.describe import (
     locate_model,
 )
 from loraplex.engine.protocol.errors import UnsupportedModel
+from loraplex.engine.protocol.identity import digest_of_bytes
 from loraplex.engine.protocol.module_table import ModuleTable
 from tests.engine.protocol.tiny_models import ARCHITECTURES, edit_json, save_tiny_model
 
@@ -293,3 +295,33 @@ def test_describing_imports_neither_torch_nor_numpy(model_dir: Path) -> None:
 
     table = msgspec.json.decode(printed.stdout, type=ModuleTable)
     assert table == describe_model(model_dir, "tiny")
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_the_tables_of_tokens_have_the_digest_of_their_values(
+    tmp_path: Path, is_tied: bool
+) -> None:
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        model = save_tiny_model(tmp_path, "LlamaForCausalLM", tie_word_embeddings=is_tied)
+        narrow: Any = model
+        narrow = narrow.to(torch.float16).to(dtype)
+        narrow.save_pretrained(tmp_path)
+        table = describe_model(tmp_path, "tiny")
+        weights = {
+            "model.embed_tokens": narrow.get_input_embeddings().weight,
+            "lm_head": narrow.get_output_embeddings().weight,
+        }
+        assert table.is_tied == is_tied
+        assert table.table_digests == {
+            path: digest_of_bytes(weight.detach().float().numpy().tobytes())
+            for path, weight in weights.items()
+        }
+
+
+def test_a_table_kept_by_an_older_release_is_made_again(model_dir: Path) -> None:
+    table = load_or_describe(model_dir, None, model_dir)
+    kept = json.loads((model_dir / MODULE_TABLE_FILE).read_bytes())
+    del kept["format"], kept["table"]["table_digests"]
+    (model_dir / MODULE_TABLE_FILE).write_text(json.dumps(kept))
+    assert load_or_describe(model_dir, None, model_dir) == table
+    assert table.table_digests

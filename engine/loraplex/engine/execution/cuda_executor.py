@@ -94,4 +94,6 @@ class GraphExecutor:
         block = self._forward.empty_block(layout.size_bytes)
         self._staging.send(layout, inputs, block)
         lora = step.batch.lora
-        return self._forward.run(layout.views(block), [] if lora is None else lora.has_group)
+        if lora is None:
+            return self._forward.run(layout.views(block), [])
+        return self._forward.run(layout.views(block), lora.has_group, lora.extras)

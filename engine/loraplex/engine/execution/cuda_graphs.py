@@ -19,6 +19,7 @@ from loraplex.engine.execution.cuda_inputs import (
 from loraplex.engine.execution.cuda_shapes import GraphShape, GraphShapes
 from loraplex.engine.execution.cuda_steps import pick
 from loraplex.engine.lora.modules import GROUPS, LINEARS
+from loraplex.engine.lora.segments import ExtraRows
 from loraplex.engine.memory.pool import PagePool
 from loraplex.engine.models.batch import Batch
 from loraplex.engine.models.decoder import Decoder
@@ -41,16 +42,20 @@ class ForwardPass:
     def empty_block(self, size_bytes: int) -> Tensor:
         return torch.empty(size_bytes, dtype=torch.uint8, device=self._device)
 
-    def run(self, inputs: StepInputs, has_group: list[bool]) -> tuple[Tensor, Tensor]:
+    def run(
+        self, inputs: StepInputs, has_group: list[bool], extras: tuple[ExtraRows, ...] = ()
+    ) -> tuple[Tensor, Tensor]:
         """Picks `[sampled, 2]` and logits `[sampled, vocabulary]`."""
-        batch = self._with_tokens(inputs, has_group)
+        batch = self._with_tokens(inputs, has_group, extras)
         logits = self._model.forward(batch, self._pool.data)
         picks = pick(logits)
         self._last_token_ids[: len(picks)] = picks[:, 0]
         return picks, logits
 
-    def _with_tokens(self, inputs: StepInputs, has_group: list[bool]) -> Batch:
-        batch = inputs.batch(self._tile_rank, has_group)
+    def _with_tokens(
+        self, inputs: StepInputs, has_group: list[bool], extras: tuple[ExtraRows, ...]
+    ) -> Batch:
+        batch = inputs.batch(self._tile_rank, has_group, extras)
         sources = inputs.tensors["sources"]
         earlier = self._last_token_ids[sources.clamp(min=0)]
         return replace(batch, token_ids=torch.where(sources < 0, batch.token_ids, earlier))

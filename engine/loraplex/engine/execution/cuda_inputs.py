@@ -10,7 +10,7 @@ from torch import Tensor
 from loraplex.engine.execution.cuda_device import DeviceEvent, GraphDevice
 from loraplex.engine.execution.cuda_shapes import GraphShape
 from loraplex.engine.kernels.triton.tiles import MANY_ROWS
-from loraplex.engine.lora.segments import LoraBatch
+from loraplex.engine.lora.segments import ExtraRows, LoraBatch
 from loraplex.engine.models.batch import Batch
 
 _ALIGNMENT: Final = 256
@@ -73,7 +73,7 @@ class StepInputs:
             }
         return StepInputs(tensors)
 
-    def batch(self, tile_rank: int, has_group: list[bool]) -> Batch:
+    def batch(self, tile_rank: int, has_group: list[bool], extras: tuple[ExtraRows, ...]) -> Batch:
         named = self.tensors
         lora = None
         if "segments" in named:
@@ -85,6 +85,7 @@ class StepInputs:
                 scales=named["scales"],
                 has_group=has_group,
                 tile_rank=tile_rank,
+                extras=extras,
             )
         return Batch(
             token_ids=named["token_ids"],

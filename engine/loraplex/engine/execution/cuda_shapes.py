@@ -51,7 +51,10 @@ class GraphShapes:
         return shapes
 
     def fit(self, batch: Batch) -> GraphShape | None:
-        """The smallest shape that holds a step; None where it is no decode, or too large."""
+        """The smallest shape that holds a step.
+
+        None where it is no decode or too large, or has adapters that are more than pairs.
+        """
         rows, sequences = len(batch.token_ids), len(batch.context_tokens)
         if (
             rows != sequences
@@ -62,6 +65,8 @@ class GraphShapes:
         rows = self.rows[bisect_left(self.rows, rows)]
         if batch.lora is None:
             return GraphShape(rows, None)
+        if batch.lora.extras:
+            return None
         adapters, _, tiles = batch.lora.a_offsets.shape
         for lora in self._lora_shapes(rows):
             room = min(lora.adapters - adapters, lora.adapters - len(batch.lora.segments))

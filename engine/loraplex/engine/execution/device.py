@@ -11,6 +11,7 @@ from loraplex.engine.execution.cuda_executor import STEPS_AHEAD, GraphExecutor
 from loraplex.engine.execution.eager import EagerExecutor
 from loraplex.engine.execution.executor import Executor
 from loraplex.engine.kernels.ops import kernels
+from loraplex.engine.lora.gains import BaseLinears
 from loraplex.engine.lora.layout import tile_rank
 from loraplex.engine.lora.modules import ModuleNumbers
 from loraplex.engine.memory.geometry import PageGeometry, fit_pages
@@ -34,6 +35,7 @@ class Device:
 
     `shares_prefixes` is false where a token's keys and values depend on more than what stands
     before it. `steps_ahead` steps may be submitted before the one before them has been read.
+    `base` are the weights that adapters of some kinds are worked out against when they are loaded.
     """
 
     executor: Executor
@@ -42,6 +44,7 @@ class Device:
     tile_rank: int
     shares_prefixes: bool = True
     steps_ahead: int = 0
+    base: BaseLinears | None = None
 
 
 def open_device(config: EngineConfig, table: ModuleTable) -> Device:
@@ -79,6 +82,7 @@ def open_device(config: EngineConfig, table: ModuleTable) -> Device:
         # Dynamic scaling turns keys by the length of the prompt they belong to.
         shares_prefixes=decoder_config.rope.kind != "dynamic",
         steps_ahead=steps_ahead,
+        base=model.base_linears(),
     )
 
 

@@ -4,6 +4,7 @@ from torch import Tensor
 
 from loraplex.engine.kernels.native.panels import adapters_of
 from loraplex.engine.kernels.ops import Kernels
+from loraplex.engine.lora.extra_steps import extra_step
 from loraplex.engine.lora.modules import GROUPS, LINEARS, LinearGroup
 from loraplex.engine.lora.segments import LoraBatch
 from loraplex.engine.models.linear import Linear
@@ -19,6 +20,7 @@ class AdaptedStep:
         self._batch = batch
         self._kernels = kernels
         self._pages = pages
+        self._extras = extra_step(batch.extras, pages)
         self._compiled = adapters_of(
             batch.a_offsets,
             batch.b_offsets,
@@ -41,6 +43,29 @@ class AdaptedStep:
 
         `slice_starts` are the columns where the group's linears begin, and the end.
         """
+        y = self._linear(base, x, layer, group, slice_starts)
+        if self._extras is not None:
+            self._extras.adjust(y, layer * len(LINEARS) + group.start, slice_starts)
+        return y
+
+    def embed(self, hidden: Tensor, token_ids: Tensor) -> None:
+        """Add what adapters have for the embeddings `[rows, hidden_size]` of tokens, in place."""
+        if self._extras is not None:
+            self._extras.embed(hidden, token_ids)
+
+    def choose(self, logits: Tensor, normed: Tensor) -> None:
+        """Add what adapters have for the head to `[sampled, vocabulary]`, in place."""
+        if self._extras is not None:
+            self._extras.choose(logits, normed)
+
+    def _linear(
+        self,
+        base: Linear,
+        x: Tensor,
+        layer: int,
+        group: LinearGroup,
+        slice_starts: tuple[int, ...],
+    ) -> Tensor:
         if not self._batch.has_group[layer * len(GROUPS) + group.index]:
             return base(x)
         first = layer * len(LINEARS) + group.start

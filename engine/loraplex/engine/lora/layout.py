@@ -10,7 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from loraplex.engine.lora.extras import AdapterExtras, ExtrasLayout, plan_extras, resolve_extras
 from loraplex.engine.lora.modules import ModuleNumbers
+from loraplex.engine.lora.spread import place
 from loraplex.engine.memory.errors import PoolTooSmall
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.protocol.adapter import AdapterModule, AdapterSpec, TensorRef
@@ -47,16 +49,17 @@ class AdapterLayout:
     modules: tuple[tuple[int, int, float], ...]
     """(module number, true rank, scale)"""
     tile_rank: int
+    extras: ExtrasLayout | None = None
 
     @property
     def tiles_per_module(self) -> int:
-        return max(-(-rank // self.tile_rank) for _, rank, _ in self.modules)
+        return max((-(-rank // self.tile_rank) for _, rank, _ in self.modules), default=1)
 
     @cached_property
     def places(self) -> npt.NDArray[np.int64]:
         """`[5, tiles]`: whether of A, module, index, page and offset of each tile."""
         rows = [(t.is_a, t.module, t.index, t.page, t.offset) for t in self.tiles]
-        return np.array(rows, dtype=np.int64).T
+        return np.array(rows, dtype=np.int64).reshape(-1, 5).T
 
 
 @dataclass(frozen=True)
@@ -67,12 +70,14 @@ class AdapterTables:
     b_offsets  [modules, tiles]  likewise
     ranks      [modules]         int32, 0 where absent
     scales     [modules]         float32
+    extras     None where the adapter is nothing but pairs of linears
     """
 
     a_offsets: Tensor
     b_offsets: Tensor
     ranks: Tensor
     scales: Tensor
+    extras: AdapterExtras | None = None
 
 
 def tile_rank(page_elements: int, widest: int) -> int:
@@ -107,13 +112,15 @@ def plan_layout(
     used: list[int] = []
     tiles = []
     for number, (tensor, is_a), index, start, end, width in pieces:
-        page, offset = _place((end - start) * width, used, page_elements)
+        page, offset = place((end - start) * width, used, page_elements)
         tiles.append(Tile(number, tensor, is_a, index, start, end, width, page, offset))
+    extras = plan_extras(spec, numbers, used, page_elements)
     return AdapterLayout(
         pages=len(used),
         tiles=tuple(tiles),
         modules=tuple((number, module.rank, module.scale) for number, module in modules),
         tile_rank=ranks_per_tile,
+        extras=extras,
     )
 
 
@@ -130,16 +137,6 @@ def _pieces(number: int, module: AdapterModule, ranks_per_tile: int) -> list[_Pi
     return pieces
 
 
-def _place(elements: int, used: list[int], page_elements: int) -> tuple[int, int]:
-    """First fit: the page and offset of a tile; opens a page where none has room."""
-    for page, filled in enumerate(used):
-        if filled + elements <= page_elements:
-            used[page] = filled + elements
-            return page, filled
-    used.append(elements)
-    return len(used) - 1, 0
-
-
 def make_tables(
     layout: AdapterLayout,
     pages: Sequence[PageId],
@@ -150,10 +147,17 @@ def make_tables(
     is_a, module, index, page, offset = layout.places
     offsets = np.full((2, modules, layout.tiles_per_module), -1, dtype=np.int64)
     offsets[is_a, module, index] = np.array(pages)[page] * page_elements + offset
-    number, rank, scale = zip(*layout.modules, strict=True)
+    number = [number for number, _, _ in layout.modules]
     ranks = np.zeros(modules, dtype=np.int32)
-    ranks[list(number)] = rank
+    ranks[number] = [rank for _, rank, _ in layout.modules]
     scales = np.zeros(modules, dtype=np.float32)
-    scales[list(number)] = scale
+    scales[number] = [scale for _, _, scale in layout.modules]
     b_offsets, a_offsets = torch.from_numpy(offsets)
-    return AdapterTables(a_offsets, b_offsets, torch.from_numpy(ranks), torch.from_numpy(scales))
+    extras = layout.extras
+    return AdapterTables(
+        a_offsets,
+        b_offsets,
+        torch.from_numpy(ranks),
+        torch.from_numpy(scales),
+        None if extras is None else resolve_extras(extras, pages, page_elements),
+    )

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.lora.copies import Fence
+from loraplex.engine.lora.gains import BaseLinears
 from loraplex.engine.lora.layout import AdapterLayout
 from loraplex.engine.lora.sourcing import SourcedAdapter
 from loraplex.engine.lora.staging import page_writer
@@ -48,7 +49,8 @@ class LoadResult:
 class AdapterLoader:
     """Threads that take jobs; results wait in a queue until the engine thread collects them.
 
-    `on_finished` is called on a loader thread after each result.
+    `on_finished` is called on a loader thread after each result. `base` is None on devices that
+    serve no DoRA and no biases.
     """
 
     def __init__(
@@ -59,7 +61,9 @@ class AdapterLoader:
         *,
         host_bytes: int = 0,
         threads: int = 2,
+        base: BaseLinears | None = None,
     ) -> None:
+        self._base = base
         self._source = source
         self._pages = page_writer(pool_data, host_bytes)
         self._on_finished = on_finished
@@ -113,7 +117,7 @@ class AdapterLoader:
 
     def _load(self, job: LoadJob, fence: Fence | None) -> DomainError | None:
         try:
-            adapter = SourcedAdapter(self._source, job.ref, job.layout)
+            adapter = SourcedAdapter(self._source, job.ref, job.layout, self._base)
             self._pages.write(job.key, adapter, job.pages, fence)
         except DomainError as error:
             return error

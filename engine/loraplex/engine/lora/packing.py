@@ -9,7 +9,6 @@ import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
@@ -18,26 +17,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from loraplex.engine.lora.dtypes import convert, dtype_of
+from loraplex.engine.lora.extras_packing import ExtrasPacking
+from loraplex.engine.lora.gains import BaseLinears
 from loraplex.engine.lora.layout import AdapterLayout, Tile
 from loraplex.engine.lora.reading import HashedReader, Words, WrongBytes
 from loraplex.engine.protocol.adapter import AdapterSpec, TensorRef
-from loraplex.engine.protocol.errors import AdapterUnavailable
 
-_DTYPES: Final = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _WORDS: Final = {4: torch.int32, 2: torch.int16}
-
-_ONE_THREAD_ELEMENTS: Final = 32768 - 1
-"""Torch hands conversions of more elements to its threads (at::internal::GRAIN_SIZE). A second
-team of them would fight the step's for the cores."""
+_NUMPY_WORDS: Final = {4: np.int32, 2: np.int16}
 
 
 @dataclass(frozen=True)
 class AdapterFile:
-    """A local safetensors file, and where its tensors go."""
+    """A local safetensors file, and where its tensors go.
+
+    `base` is what DoRA and biases are worked out against.
+    """
 
     spec: AdapterSpec
     layout: AdapterLayout
     path: Path
+    base: BaseLinears | None = None
 
     def pack(self, places: Sequence[Tensor], first_page: int = 0) -> None:
         """Fill `places`, the adapter's pages from `first_page` on, each `[page_elements]`.
@@ -55,21 +56,30 @@ class AdapterFile:
                 )
             reader = HashedReader(handle)
             packing = _Packing(reader, places, first_page)
-            for tiles in _by_tensor(self.layout.tiles, range(first_page, first_page + len(places))):
-                packing.pack(tiles)
+            extras = ExtrasPacking(self.layout.extras, places, first_page, self.base)
+            tiles = _by_tensor(self.layout.tiles, range(first_page, first_page + len(places)))
+            for start in sorted(tiles.keys() | extras.wanted.keys()):
+                tensor = extras.wanted.get(start)
+                if tensor is None:
+                    packing.pack(tiles[start])
+                else:
+                    words = packing.read(tensor)
+                    packing.pack_read(tiles.get(start, []), words)
+                    extras.take(tensor, words)
             if reader.finish(size) != self.spec.weights_digest:
                 raise WrongBytes("The adapter's file has other bytes than were uploaded.")
+            extras.pack()
         finally:
             os.close(handle)
 
 
-def _by_tensor(tiles: Sequence[Tile], pages: range) -> list[list[Tile]]:
-    """The tiles of these pages, a list for each tensor, all in the order of the file."""
+def _by_tensor(tiles: Sequence[Tile], pages: range) -> dict[int, list[Tile]]:
+    """The tiles of these pages in the tensor's order, by where the tensor starts in the file."""
     found: dict[int, list[Tile]] = defaultdict(list)
     for tile in tiles:
         if tile.page in pages:
             found[tile.tensor.start].append(tile)
-    return [sorted(found[start], key=attrgetter("start")) for start in sorted(found)]
+    return {start: sorted(own, key=attrgetter("start")) for start, own in found.items()}
 
 
 class _Packing:
@@ -86,7 +96,7 @@ class _Packing:
     def pack(self, tiles: list[Tile]) -> None:
         """All tiles of one tensor."""
         tensor = tiles[0].tensor
-        dtype = _dtype(tensor)
+        dtype = dtype_of(tensor)
         if tiles[0].is_a:
             for tile in tiles:
                 self._pack_a(tile, dtype)
@@ -96,7 +106,19 @@ class _Packing:
         self._reader.fill(rows, tensor.start)
         transposed = rows.reshape(out_features, rank).T
         for tile in tiles:
-            self._pack_b(tile, transposed[tile.start : tile.end], dtype)
+            self._pack_rows(tile, transposed[tile.start : tile.end], dtype)
+
+    def read(self, tensor: TensorRef) -> Words:
+        """A whole tensor, in memory of its own."""
+        words = np.empty(tensor.shape, _NUMPY_WORDS[dtype_of(tensor).itemsize])
+        self._reader.fill(words, tensor.start)
+        return words
+
+    def pack_read(self, tiles: list[Tile], words: Words) -> None:
+        """All tiles of a tensor that has been read."""
+        for tile in tiles:
+            rows = words if tile.is_a else words.T
+            self._pack_rows(tile, rows[tile.start : tile.end], dtype_of(tile.tensor))
 
     def _pack_a(self, tile: Tile, dtype: torch.dtype) -> None:
         start = tile.tensor.start + tile.start * tile.width * dtype.itemsize
@@ -108,12 +130,12 @@ class _Packing:
         self._reader.fill(rows, start)
         self._convert(rows, dtype, place)
 
-    def _pack_b(self, tile: Tile, transposed: Words, dtype: torch.dtype) -> None:
+    def _pack_rows(self, tile: Tile, rows: Words, dtype: torch.dtype) -> None:
         place = self._place(tile)
         if dtype is self._dtype:
-            np.copyto(place.reshape(transposed.shape), transposed)
+            np.copyto(place.reshape(rows.shape), rows)
         else:
-            self._convert(np.ascontiguousarray(transposed).reshape(-1), dtype, place)
+            self._convert(np.ascontiguousarray(rows).reshape(-1), dtype, place)
 
     def _place(self, tile: Tile) -> Words:
         elements = (tile.end - tile.start) * tile.width
@@ -121,21 +143,10 @@ class _Packing:
 
     def _convert(self, words: Words, dtype: torch.dtype, place: Words) -> None:
         stored = torch.from_numpy(words).view(dtype)
-        wanted = torch.from_numpy(place).view(self._dtype)
-        borders = [*range(0, len(stored), _ONE_THREAD_ELEMENTS), len(stored)]
-        for start, end in pairwise(borders):
-            wanted[start:end].copy_(stored[start:end])
+        convert(stored, torch.from_numpy(place).view(self._dtype))
 
     def _scratch_words(self, count: int, dtype: torch.dtype) -> Words:
         size = count * dtype.itemsize
         if len(self._scratch) < size:
             self._scratch = np.empty(size, dtype=np.uint8)
-        return self._scratch[:size].view(np.int32 if dtype.itemsize == 4 else np.int16)
-
-
-def _dtype(tensor: TensorRef) -> torch.dtype:
-    """Raises AdapterUnavailable where the spec's bytes are not the tensor's."""
-    dtype = _DTYPES[tensor.dtype]
-    if tensor.end - tensor.start != tensor.shape[0] * tensor.shape[1] * dtype.itemsize:
-        raise AdapterUnavailable(f"The adapter's tensor {tensor.name} does not fill its bytes.")
-    return dtype
+        return self._scratch[:size].view(_NUMPY_WORDS[dtype.itemsize])

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from loraplex.engine.kernels.triton.tiles import MANY_ROWS
+from loraplex.engine.lora.extras import AdapterExtras
 from loraplex.engine.lora.layout import AdapterTables
 from loraplex.engine.lora.modules import GROUPS, LINEARS
 
@@ -26,6 +28,17 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class ExtraRows:
+    """Rows `start` to `end` of the step, of which the sampled ones are `first` to `last` of all."""
+
+    start: int
+    end: int
+    first: int
+    last: int
+    extras: AdapterExtras
+
+
+@dataclass(frozen=True)
 class LoraBatch:
     """What the sgmv ops read, for all modules; the adapters are those of this step.
 
@@ -35,6 +48,7 @@ class LoraBatch:
     ranks      [adapters, modules]           int32
     scales     [adapters, modules]           float32
     has_group  by layer * 4 + group: whether any adapter of the step adapts one of its linears
+    extras     the adapters that are more than pairs of linears, and their rows
     """
 
     segments: Tensor
@@ -44,6 +58,7 @@ class LoraBatch:
     scales: Tensor
     has_group: list[bool]
     tile_rank: int
+    extras: tuple[ExtraRows, ...] = ()
 
 
 def lora_batch(
@@ -51,11 +66,13 @@ def lora_batch(
     tile_rank: int,
     device: torch.device,
     segment_rows: int | None = None,
+    sample_rows: npt.NDArray[np.int64] | None = None,
 ) -> LoraBatch | None:
     """Join the tables of the adapters in use; None where no row has an adapter.
 
     Segments are cut to at most `segment_rows`, by default what suits the device, so that a long
     one is shared by many processors. The work is that of requests and cuts, never of rows.
+    `sample_rows` ascend.
     """
     if not segments:
         return None
@@ -77,7 +94,27 @@ def lora_batch(
         scales=torch.stack([adapter.scales for adapter in adapters]).to(device),
         has_group=_has_group(ranks),
         tile_rank=tile_rank,
+        extras=_extra_rows(segments, sample_rows),
     )
+
+
+def _extra_rows(
+    segments: Sequence[Segment], sample_rows: npt.NDArray[np.int64] | None
+) -> tuple[ExtraRows, ...]:
+    found = []
+    for segment in segments:
+        extras = segment.adapter.extras
+        if extras is None:
+            continue
+        borders = (
+            (0, 0)
+            if sample_rows is None
+            else np.searchsorted(sample_rows, (segment.start, segment.end))
+        )
+        found.append(
+            ExtraRows(segment.start, segment.end, int(borders[0]), int(borders[1]), extras)
+        )
+    return tuple(found)
 
 
 def _stacked(offsets: list[Tensor]) -> Tensor:

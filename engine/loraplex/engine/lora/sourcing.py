@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from loraplex.engine.adapter_source import AdapterSource
+from loraplex.engine.lora.gains import BaseLinears
 from loraplex.engine.lora.layout import AdapterLayout
 from loraplex.engine.lora.packing import AdapterFile
 from loraplex.engine.lora.reading import WrongBytes
@@ -22,6 +23,7 @@ class SourcedAdapter:
     source: AdapterSource
     ref: AdapterRef
     layout: AdapterLayout
+    base: BaseLinears | None = None
 
     def pack(self, places: Sequence[Tensor], first_page: int = 0) -> None:
         """Fill `places`, the adapter's pages from `first_page` on; blocks while it is fetched.
@@ -39,4 +41,4 @@ class SourcedAdapter:
 
     def _pack(self, places: Sequence[Tensor], first_page: int) -> None:
         path = self.source.fetch(self.ref)
-        AdapterFile(self.ref.spec, self.layout, path).pack(places, first_page)
+        AdapterFile(self.ref.spec, self.layout, path, self.base).pack(places, first_page)

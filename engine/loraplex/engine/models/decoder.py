@@ -1,18 +1,22 @@
 """The decoder all served architectures share: attention, gated MLP, and LoRA beside each linear."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
 from loraplex.engine.kernels.fused import add_norm, gate, rotate_and_write_kv
 from loraplex.engine.kernels.ops import Kernels
 from loraplex.engine.lora.adapted import AdaptedStep
-from loraplex.engine.lora.modules import DOWN, GATE_UP, OUTPUT, QKV, LinearGroup
+from loraplex.engine.lora.modules import DOWN, GATE_UP, LINEARS, OUTPUT, QKV, LinearGroup
+from loraplex.engine.models.base_linears import DecoderLinears, Part
 from loraplex.engine.models.batch import Batch
 from loraplex.engine.models.decoder_config import DecoderConfig
 from loraplex.engine.models.layer import Layer, LayerLoader
 from loraplex.engine.models.linear import Linear
 from loraplex.engine.models.rope import RotaryEmbedding
 from loraplex.engine.models.weights import ModelWeights
+from loraplex.engine.protocol.module_table import EMBEDDING, HEAD
 
 
 class Decoder:
@@ -49,11 +53,27 @@ class Decoder:
             self._embeddings if shape.has_tied_embeddings else loader.weight("lm_head.weight")
         )
 
+    def base_linears(self) -> DecoderLinears:
+        """The weights by path."""
+        parts = {}
+        for layer in self._layers:
+            for group, linear in layer.linears.items():
+                names = LINEARS[group.start : group.end]
+                for name, (start, end) in zip(
+                    names, pairwise(self._slice_starts[group]), strict=True
+                ):
+                    block = "self_attn" if group in (QKV, OUTPUT) else "mlp"
+                    parts[f"model.layers.{layer.number}.{block}.{name}"] = Part(linear, start, end)
+        tables = {EMBEDDING: self._embeddings, HEAD: self._output}
+        return DecoderLinears(parts, tables, self._norm.device)
+
     def forward(self, batch: Batch, pages: Tensor) -> Tensor:
         """Write the batch's keys and values to `pages`; logits `[sampled, vocabulary]`, float32."""
         hidden = self._embeddings.rows(batch.token_ids)
         rotation = self._rope.cos_sin(batch.positions, batch.prompt_tokens, hidden.dtype)
         step = None if batch.lora is None else AdaptedStep(batch.lora, self._kernels, pages)
+        if step is not None:
+            step.embed(hidden, batch.token_ids)
         delta = None
         for layer in self._layers:
             normed = add_norm(hidden, delta, layer.input_norm, self._epsilon)
@@ -62,7 +82,11 @@ class Decoder:
             delta = self._mlp(layer, normed, step)
         sampled = hidden[batch.sample_rows]
         last = None if delta is None else delta[batch.sample_rows]
-        return self._output.multiply(add_norm(sampled, last, self._norm, self._epsilon)).float()
+        normed = add_norm(sampled, last, self._norm, self._epsilon)
+        logits = self._output.multiply(normed).float()
+        if step is not None:
+            step.choose(logits, normed)
+        return logits
 
     def _attention(
         self,

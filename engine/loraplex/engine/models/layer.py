@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from loraplex.engine.lora.modules import DOWN, GATE_UP, OUTPUT, QKV, LinearGroup
 from loraplex.engine.models.decoder_config import DecoderConfig
 from loraplex.engine.models.linear import Linear, Weight, pack
 from loraplex.engine.models.weights import ModelWeights
@@ -26,6 +27,10 @@ class Layer:
     mlp_norm: Tensor
     gate_up: Linear
     down: Linear
+
+    @property
+    def linears(self) -> dict[LinearGroup, Linear]:
+        return {QKV: self.qkv, OUTPUT: self.output, GATE_UP: self.gate_up, DOWN: self.down}
 
 
 class LayerLoader:

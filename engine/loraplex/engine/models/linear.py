@@ -53,7 +53,8 @@ class _PlainWeight:
         return linear(x, self._weight, bias)
 
     def rows(self, numbers: Tensor) -> Tensor:
-        return embedding(numbers, self._weight)
+        weight = self._weight.to_dense() if self._weight.is_mkldnn else self._weight
+        return embedding(numbers, weight)
 
 
 class _OneDnnWeight(_PlainWeight):
@@ -74,6 +75,15 @@ class Linear:
     def __init__(self, weight: Weight, bias: Tensor | None = None) -> None:
         self._weight = weight
         self._bias = bias
+
+    @property
+    def weight(self) -> Weight:
+        return self._weight
+
+    @property
+    def bias(self) -> Tensor | None:
+        """`[out_features]`"""
+        return self._bias
 
     def __call__(self, x: Tensor) -> Tensor:
         """`[rows, in_features]` to `[rows, out_features]`."""

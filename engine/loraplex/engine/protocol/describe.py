@@ -1,4 +1,4 @@
-"""Describes a Hugging Face directory as a ModuleTable, from its headers: no weights, no torch."""
+"""Describes a Hugging Face directory as a ModuleTable, without torch."""
 
 import hashlib
 import os
@@ -10,12 +10,21 @@ from typing import Any, Final
 import msgspec
 
 from loraplex.engine.protocol.errors import UnsupportedModel
+from loraplex.engine.protocol.identity import Digest
 from loraplex.engine.protocol.model_config import read_json, read_model_config, refuse
-from loraplex.engine.protocol.model_files import digest_of_model, model_files, stored_tensors
+from loraplex.engine.protocol.model_files import (
+    StoredTensor,
+    digest_of_model,
+    model_files,
+    stored_tensors,
+)
 from loraplex.engine.protocol.model_tensors import check_tensors, linears
-from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.engine.protocol.module_table import EMBEDDING, HEAD, ModuleTable
+from loraplex.engine.protocol.values import digest_of_values
 
 MODULE_TABLE_FILE: Final = "loraplex.json"
+_TABLE_FORMAT: Final = 2
+"""Goes up when a table says more than before, so that those kept are made again."""
 
 _BASE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """What callers may write as `model`; what separates adapters, versions, digests is not in it."""
@@ -26,6 +35,7 @@ class _DescribedFiles(msgspec.Struct, frozen=True):
 
     table: ModuleTable
     files: dict[str, tuple[int, int]]
+    format: int = 1
 
 
 def locate_model(model: str, models_dir: Path) -> Path:
@@ -56,7 +66,8 @@ def describe_model(model_dir: Path, base_name: str) -> ModuleTable:
     """
     _check_base_name(base_name)
     config = read_model_config(model_dir)
-    check_tensors(config, stored_tensors(model_dir))
+    stored = stored_tensors(model_dir)
+    check_tensors(config, stored)
     return ModuleTable(
         base_name=base_name,
         base_digest=digest_of_model(model_dir),
@@ -67,7 +78,22 @@ def describe_model(model_dir: Path, base_name: str) -> ModuleTable:
         max_model_tokens=config.max_model_tokens,
         eos_token_ids=_eos_token_ids(model_dir),
         modules=tuple(linears(config)),
+        is_tied=config.has_tied_embeddings,
+        table_digests=_table_digests(model_dir, stored, config.has_tied_embeddings),
     )
+
+
+def _table_digests(
+    model_dir: Path, stored: dict[str, StoredTensor], is_tied: bool
+) -> dict[str, Digest]:
+    sources = {EMBEDDING: EMBEDDING, HEAD: EMBEDDING if is_tied else HEAD}
+    digests: dict[str, Digest] = {}
+    for path, source in sources.items():
+        found = stored[f"{source}.weight"]
+        digests[path] = digests.get(source) or digest_of_values(
+            model_dir / found.file, found.dtype, found.start, found.end
+        )
+    return digests
 
 
 def load_or_describe(model_dir: Path, base_name: str | None, cache_dir: Path) -> ModuleTable:
@@ -86,10 +112,10 @@ def load_or_describe(model_dir: Path, base_name: str | None, cache_dir: Path) ->
     places = (model_dir / MODULE_TABLE_FILE, cache_dir / f"{key}.json")
     for place in places:
         kept = _read_kept(place)
-        if kept is not None and kept.files == files:
+        if kept is not None and kept.format == _TABLE_FORMAT and kept.files == files:
             return msgspec.structs.replace(kept.table, base_name=name)
     table = describe_model(model_dir, name)
-    _keep(_DescribedFiles(table, files), places)
+    _keep(_DescribedFiles(table, files, _TABLE_FORMAT), places)
     return table
 
 

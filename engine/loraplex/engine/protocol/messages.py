@@ -30,7 +30,7 @@ from loraplex.engine.protocol.errors import ENGINE_ERRORS, DomainError, EngineFa
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.sampling import SamplingParams
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 HEARTBEAT_SECONDS = 0.5
 SILENCE_SECONDS = 2.0
 """A worker or gateway not heard of for this long is treated as lost."""

@@ -29,9 +29,13 @@ _MAX_HEADER_BYTES: Final = 100_000_000
 
 @dataclass(frozen=True)
 class StoredTensor:
+    """`start` and `end` count bytes from the start of the file."""
+
     file: str
     dtype: str
     shape: tuple[int, ...]
+    start: int
+    end: int
 
 
 def model_files(model_dir: Path) -> list[Path]:
@@ -139,10 +143,16 @@ def _read_header(path: Path) -> dict[str, StoredTensor]:
             header: dict[str, Any] = json.loads(file.read(length_bytes))
         header.pop("__metadata__", None)
         return {
-            name: StoredTensor(path.name, str(entry["dtype"]), tuple(map(int, entry["shape"])))
+            name: _stored_tensor(path.name, entry, 8 + length_bytes)
             for name, entry in header.items()
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         refuse(
             f"{path} is not a safetensors file: {error}.", path.name, "safetensors", "unreadable"
         )
+
+
+def _stored_tensor(file: str, entry: dict[str, Any], data_start: int) -> StoredTensor:
+    start, end = map(int, entry["data_offsets"])
+    shape = tuple(map(int, entry["shape"]))
+    return StoredTensor(file, str(entry["dtype"]), shape, data_start + start, data_start + end)

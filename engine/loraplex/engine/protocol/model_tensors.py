@@ -34,6 +34,7 @@ def linears(config: ModelConfig) -> list[LinearModule]:
             linear=path.rpartition(".")[2],
             in_features=in_features,
             out_features=out_features,
+            has_bias=_has_bias(path.rpartition(".")[2], config),
         )
         for layer in range(config.layers)
         for path, (in_features, out_features) in shapes.items()
@@ -85,7 +86,7 @@ def _expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         shapes |= {f"model.layers.{layer}.{norm}.weight": shape for norm, shape in norms.items()}
     for module in linears(config):
         shapes[f"{module.path}.weight"] = (module.out_features, module.in_features)
-        if _has_bias(module.linear, config):
+        if module.has_bias:
             shapes[f"{module.path}.bias"] = (module.out_features,)
     return shapes
 

@@ -1,8 +1,14 @@
 """Names and shapes of a base model's linears: what an adapter may attach to."""
 
+from typing import Final
+
 import msgspec
 
 from loraplex.engine.protocol.identity import Digest
+
+EMBEDDING: Final = "model.embed_tokens"
+HEAD: Final = "lm_head"
+NO_LAYER: Final = -1
 
 
 class LinearModule(msgspec.Struct, frozen=True):
@@ -14,6 +20,7 @@ class LinearModule(msgspec.Struct, frozen=True):
     """The last part of the path: `q_proj`, …, `down_proj`."""
     in_features: int
     out_features: int
+    has_bias: bool = False
 
 
 class ModuleTable(msgspec.Struct, frozen=True):
@@ -32,6 +39,20 @@ class ModuleTable(msgspec.Struct, frozen=True):
     max_model_tokens: int
     eos_token_ids: tuple[int, ...]
     modules: tuple[LinearModule, ...]
+    is_tied: bool = False
+    """Whether the output head is the embedding's table."""
+    table_digests: dict[str, Digest] = {}
+    """SHA-256 of the embedding's and the head's weights as little-endian float32, by path: how a
+    copy that an adapter's file holds is recognised."""
+
+    @property
+    def ends(self) -> tuple[LinearModule, LinearModule]:
+        """The embedding, a linear of tokens as rows of zeros and a one, and the output head."""
+        hidden, vocabulary = self.hidden_size, self.vocabulary_size
+        return (
+            LinearModule(EMBEDDING, NO_LAYER, "embed_tokens", vocabulary, hidden),
+            LinearModule(HEAD, NO_LAYER, "lm_head", hidden, vocabulary),
+        )
 
     def by_path(self) -> dict[str, LinearModule]:
         return {module.path: module for module in self.modules}

@@ -48,6 +48,8 @@ def assemble(
     positions = np.arange(starts[-1]) - (starts[:-1] - computed)[sequence_of]
     tables = rows.pages[:, : rows.blocks[order].max()].take(order, axis=0)
     requests = rows.held_by(order)
+    segments = _segments(rows.adapter[order], starts, requests)
+    sample_rows = (starts[1:] - 1)[is_sampled]
 
     def tensor(array: npt.NDArray[np.generic], dtype: torch.dtype = torch.int64) -> Tensor:
         return torch.from_numpy(array).to(device=device, dtype=dtype)
@@ -60,8 +62,8 @@ def assemble(
         block_tables=tensor(tables, torch.int32),
         query_starts=tensor(starts, torch.int32),
         context_tokens=tensor(contexts, torch.int32),
-        sample_rows=tensor((starts[1:] - 1)[is_sampled]),
-        lora=lora_batch(_segments(rows.adapter[order], starts, requests), tile_rank, device),
+        sample_rows=tensor(sample_rows),
+        lora=lora_batch(segments, tile_rank, device, sample_rows=sample_rows),
     )
     sampled = requests if is_sampled.all() else list(compress(requests, is_sampled.tolist()))
     awaits = (rows.in_flight[order] > 0) & (computed >= rows.known[order])
