@@ -24,6 +24,10 @@ class AdapterLine:
         self._ticket_of: dict[tuple[AdapterKey, Priority], Request] = {}
         self._blocked_since: dict[AdapterKey, int] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._parked
+
     def __contains__(self, key: AdapterKey) -> bool:
         return key in self._parked
 

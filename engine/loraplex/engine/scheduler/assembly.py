@@ -46,7 +46,7 @@ def assemble(
     tokens.cumsum(out=starts[1:])
     sequence_of = np.repeat(np.arange(len(order)), tokens)
     positions = np.arange(starts[-1]) - (starts[:-1] - computed)[sequence_of]
-    tables = rows.pages[:, : rows.blocks[order].max()].take(order, axis=0)
+    tables = rows.pages[order, : rows.blocks[order].max()]
     requests = rows.held_by(order)
     segments = _segments(rows.adapter[order], starts, requests)
     sample_rows = (starts[1:] - 1)[is_sampled]
@@ -73,12 +73,15 @@ def assemble(
 
 def _segments(adapters: Integers, starts: Integers, requests: list[Request]) -> list[Segment]:
     """`adapters` `[sequences]` are numbers in ascending order."""
-    edges = np.flatnonzero(np.diff(adapters, prepend=NO_ADAPTER)).tolist()
+    if adapters[-1] == NO_ADAPTER:
+        return []
+    edges = (np.flatnonzero(adapters[1:] != adapters[:-1]) + 1).tolist()
+    first_rows = starts.tolist()
     segments = []
-    for first, end in pairwise([*edges, len(requests)]):
+    for first, end in pairwise([0, *edges, len(requests)]):
         adapter = requests[first].adapter
-        assert adapter is not None, "its row has an adapter's number"
-        segments.append(Segment(int(starts[first]), int(starts[end]), adapter.tables))
+        if adapter is not None:
+            segments.append(Segment(first_rows[first], first_rows[end], adapter.tables))
     return segments
 
 

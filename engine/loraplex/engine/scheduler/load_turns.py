@@ -38,6 +38,9 @@ class LoadTurns:
 
     def take(self, step: int, *, anybody_runs: bool) -> None:
         """Begin the loads that there is room for, and charge their tenants."""
+        if self._line.is_empty:
+            self._drain = None
+            return
         self._load_aged()
         # With nobody running there is nobody to wait for.
         spare_pages = self._spare_pages() if anybody_runs else 0
