@@ -10,14 +10,6 @@
 
 #include "sgmv.h"
 
-constexpr long CACHE_LINE = 64;
-
-// Cache lines that follow each other.
-struct Lines {
-    const char* from = nullptr;
-    long count = 0;
-};
-
 class Companion {
    public:
     struct Work {

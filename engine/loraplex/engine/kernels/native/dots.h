@@ -102,7 +102,8 @@ static inline void dots_of_many(const float* left, long left_stride, long rows, 
         }
 }
 
-// out[i] += weights[i][0..COUNT) · others[0..COUNT), `size` columns of each of ROWS rows.
+// out[i] += weights[i][0..COUNT) · others[0..COUNT), `size` columns of each of ROWS rows: to the
+// same bits wherever a column stands.
 template <int ROWS, int COUNT>
 static inline void add_weighted(float* out, long out_stride, const float* weights,
                                 long weight_stride, const float* const* others, long size) {
@@ -122,5 +123,5 @@ static inline void add_weighted(float* out, long out_stride, const float* weight
     for (long c = whole; c < size; c++)
         for (int i = 0; i < ROWS; i++)
             for (int r = 0; r < COUNT; r++)
-                out[i * out_stride + c] += weights[i * weight_stride + r] * others[r][c];
+                add_product(out[i * out_stride + c], weights[i * weight_stride + r], others[r][c]);
 }

@@ -6,11 +6,8 @@
 // The panels are [panels][in_features][24] of float32, or [panels][in_features / 2][24][2] of
 // bfloat16: two features side by side, so that widening them is one operation each. Columns past
 // the end are zero. For more than a few rows a block of a narrow panel is widened once, into the
-// first-level cache, and multiplied by all of them. While a
-// few rows are multiplied, the weights that come next are brought nearer, and LoRA is done meanwhile
-// (companion.h).
-#include <type_traits>
-
+// first-level cache, and multiplied by all of them. While a few rows are multiplied, the weights that
+// come next are brought nearer, and LoRA is done meanwhile (companion.h).
 #include "companion.h"
 #include "sgmv.h"
 #include "threads.h"
@@ -18,92 +15,8 @@
 
 namespace {
 
-constexpr long COLUMNS = 3 * LANES, TILE_ROWS = 4;
 constexpr long BLOCK_FEATURES = 192, BLOCK_ROWS = 96, FEW_ROWS = 32;
 constexpr long MOST_LINES = BLOCK_FEATURES / 4;  // half a line for two features
-
-// What to bring nearer meanwhile: two runs of cache lines, of at most MOST_LINES each. They are
-// runs, since to write a list of addresses takes longer than the products leave time for.
-struct Ahead {
-    Lines first, second;
-};
-
-
-// One row's sums. Separate variables, since the compiler keeps an array of them in memory.
-struct Sums {
-    f8 first, second, third;
-
-    void begin(const float* from) {
-        first = load(from), second = load(from + LANES), third = load(from + 2 * LANES);
-    }
-    void add(float activation, f8 a, f8 b, f8 c) {
-        f8 factor = broadcast(activation);
-        add_product(first, factor, a), add_product(second, factor, b),
-            add_product(third, factor, c);
-    }
-    void end(float* to) const {
-        store(to, first), store(to + LANES, second), store(to + 2 * LANES, third);
-    }
-};
-
-// The weights of two features, widened when they are used.
-template <typename Weight>
-struct Pair;
-
-template <>
-struct Pair<float> {
-    const float* at;
-    Pair(const float* panel, long k) : at(panel + k * COLUMNS) {}
-    f8 first(int v) const { return load(at + v * LANES); }
-    f8 second(int v) const { return load(at + COLUMNS + v * LANES); }
-};
-
-template <>
-struct Pair<uint16_t> {
-    const u8u* at;
-    Pair(const uint16_t* panel, long k) : at((const u8u*)(panel + k * COLUMNS)) {}
-    f8 first(int v) const { return lower_bfloat16(at[v]); }
-    f8 second(int v) const { return upper_bfloat16(at[v]); }
-};
-
-template <int ROWS, typename Weight>
-inline void multiply(const float* x, long x_stride, const Weight* panel, float* y, long y_stride,
-                     long features, const float* start, const Ahead& ahead) {
-    const float *x1 = x + x_stride, *x2 = x1 + x_stride, *x3 = x2 + x_stride;
-    float *y1 = y + y_stride, *y2 = y1 + y_stride, *y3 = y2 + y_stride;
-    Sums s0, s1, s2, s3;
-    s0.begin(start ? start : y);
-    if constexpr (ROWS > 1) s1.begin(start ? start : y1);
-    if constexpr (ROWS > 2) s2.begin(start ? start : y2);
-    if constexpr (ROWS > 3) s3.begin(start ? start : y3);
-    long k = 0;
-    // Not nested: the compiler keeps in memory what a lambda within a lambda changes.
-    auto add = [&](long at, f8 a, f8 b, f8 c) __attribute__((always_inline)) {
-        s0.add(x[at], a, b, c);
-        if constexpr (ROWS > 1) s1.add(x1[at], a, b, c);
-        if constexpr (ROWS > 2) s2.add(x2[at], a, b, c);
-        if constexpr (ROWS > 3) s3.add(x3[at], a, b, c);
-    };
-    // Half a line at a time: a run that is asked for twice costs less than a loop of its own.
-    const char *first = ahead.first.from, *second = ahead.second.from;
-    long first_step = ahead.first.count ? CACHE_LINE / 2 : 0;
-    long second_step = ahead.second.count ? CACHE_LINE / 2 : 0;
-    for (; k + 2 <= features; k += 2, first += first_step, second += second_step) {
-        __builtin_prefetch(first, 0, 2), __builtin_prefetch(second, 0, 2);
-        Pair<Weight> w(panel, k);
-        add(k, w.first(0), w.first(1), w.first(2));
-        add(k + 1, w.second(0), w.second(1), w.second(2));
-    }
-    if constexpr (std::is_same_v<Weight, float>)
-        if (k < features) {
-            Pair<Weight> w(panel, k);
-            add(k, w.first(0), w.first(1), w.first(2));
-        }
-    s0.end(y);
-    if constexpr (ROWS > 1) s1.end(y1);
-    if constexpr (ROWS > 2) s2.end(y2);
-    if constexpr (ROWS > 3) s3.end(y3);
-}
 
 struct Block {
     const float* x;
@@ -192,7 +105,7 @@ struct Product {
 
 // This thread's share of a product.
 template <typename Weight>
-void linear(const Product& p, Companion& lora) {
+void linear(const Product& p, Companion& lora, const sgmv::Expansion* expansion) {
     if (p.rows == 0) return;
     const Weight* weight = (const Weight*)p.weights.panels;
     long in_features = p.weights.in_features, out_features = p.weights.out_features;
@@ -236,15 +149,16 @@ void linear(const Product& p, Companion& lora) {
                     multiply_rows(block, scratch, next, lora, lora_lines);
                 }
             }
+            if (expansion) expansion->add(row, least(block_rows, p.rows - row), column, columns);
         }
     }
 }
 
-void linear(const Product& product, Companion& lora) {
+void linear(const Product& product, Companion& lora, const sgmv::Expansion* expansion = nullptr) {
     if (product.weights.is_bfloat16)
-        linear<uint16_t>(product, lora);
+        linear<uint16_t>(product, lora, expansion);
     else
-        linear<float>(product, lora);
+        linear<float>(product, lora, expansion);
 }
 
 }  // namespace
@@ -310,11 +224,12 @@ extern "C" void loraplex_adapted_linear(const Weights* weights, const float* x, 
 #pragma omp barrier
         companion.add_to(y);
     } else {
-        Companion nothing;
-        linear(product, nothing);
+        // Many rows by few adapters: each part of y is finished while it is near.
         sgmv::shrink(x, x_stride, work.in_features, work.pages, work.a, work.rows, work.h);
 #pragma omp barrier
-        sgmv::expand(y, out_features, work.h, work.pages, work.b, work.scales, work.rows,
-                     slice_starts);
+        sgmv::Expansion expansion{work.h,    work.pages,   work.b, work.scales,
+                                  work.rows, slice_starts, y,      out_features};
+        Companion nothing;
+        linear(product, nothing, &expansion);
     }
 }

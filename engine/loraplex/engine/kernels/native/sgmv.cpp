@@ -15,7 +15,14 @@ extern "C" void loraplex_expand(float* y, long y_stride, float* h, long h_row, l
                                 const float* pages, const Tables* tables, const float* scales,
                                 long scale_adapter, long scale_slice, const Segment* segments,
                                 long segment_count, const int64_t* slice_starts) {
+    Expansion expansion{{h, h_row, h_slice},
+                        pages,
+                        *tables,
+                        {scales, scale_adapter, scale_slice},
+                        {segments, segment_count},
+                        slice_starts,
+                        y,
+                        y_stride};
 #pragma omp parallel
-    expand(y, y_stride, {h, h_row, h_slice}, pages, *tables, {scales, scale_adapter, scale_slice},
-           {segments, segment_count}, slice_starts);
+    expand(expansion);
 }

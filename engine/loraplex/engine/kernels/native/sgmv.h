@@ -6,11 +6,12 @@
 // each does its share.
 #pragma once
 #include "dots.h"
+#include "products.h"
 #include "threads.h"
 
 namespace sgmv {
 
-constexpr long ITEM_RANKS = 4, ITEM_ROWS = DOTS_ROWS, ITEM_COLUMNS = 192, DELTA_ROWS = 8;
+constexpr long ITEM_RANKS = 4, ITEM_ROWS = DOTS_ROWS;
 constexpr long MANY_ROWS = 16;
 
 // Tables are views of larger ones, so their strides come with them.
@@ -58,11 +59,6 @@ struct ShrinkItem {
     long slice, first_rank, ranks, row, rows;
 };
 
-// Some columns of one adapter's B for some of its rows.
-struct ExpandItem {
-    long adapter, slice, width, column, columns, row, rows;
-};
-
 // Calls `visit` with each of this thread's items, in the order in which all threads agree.
 template <typename Visit>
 void shrink_items(const float* pages, const Tables& t, Rows rows, long in_features, Visit visit) {
@@ -81,24 +77,6 @@ void shrink_items(const float* pages, const Tables& t, Rows rows, long in_featur
                             t.row(pages, segment.adapter, slice, first, in_features), slice, first,
                             least(step, rank - first), row,
                             least(ITEM_ROWS, segment.end - row)});
-        }
-    }
-}
-
-template <typename Visit>
-void expand_items(const Tables& t, Rows rows, const int64_t* slice_starts, Visit visit) {
-    long item = 0, mine = thread_number(), threads = thread_count();
-    for (long s = 0; s < rows.count; s++) {
-        Segment segment = rows.segments[s];
-        for (long slice = 0; slice < t.slices; slice++) {
-            if (t.rank(segment.adapter, slice) == 0) continue;
-            long width = slice_starts[slice + 1] - slice_starts[slice];
-            for (long column = 0; column < width; column += ITEM_COLUMNS)
-                for (long row = segment.start; row < segment.end; row += ITEM_ROWS)
-                    if (item++ % threads == mine)
-                        visit(ExpandItem{segment.adapter, slice, width, column,
-                                         least(ITEM_COLUMNS, width - column), row,
-                                         least(ITEM_ROWS, segment.end - row)});
         }
     }
 }
@@ -136,17 +114,6 @@ inline void add_ranks(float* delta, long delta_stride, const float* h, long h_ro
                            columns);
 }
 
-// delta[row][column] = the sum over ranks of h · B, in the order of the ranks.
-inline void expand_item(const Tables& t, const float* pages, const ExpandItem& item,
-                        const float* h, long h_row, float* delta) {
-    long rank = t.rank(item.adapter, item.slice), step = least(ITEM_RANKS, t.tile_rank);
-    std::memset(delta, 0, item.rows * item.columns * sizeof(float));
-    for (long first = 0; first < rank; first += step)
-        add_ranks(delta, item.columns, h + first, h_row, item.rows,
-                  t.row(pages, item.adapter, item.slice, first, item.width) + item.column,
-                  item.width, least(step, rank - first), item.columns);
-}
-
 inline void add_scaled(float* y, const float* delta, float scale, long size) {
     long whole = size / LANES * LANES;
     for (long c = 0; c < whole; c += LANES)
@@ -154,21 +121,81 @@ inline void add_scaled(float* y, const float* delta, float scale, long size) {
     for (long c = whole; c < size; c++) y[c] += delta[c] * scale;
 }
 
-inline void expand(float* y, long y_stride, Intermediate h, const float* pages,
-                   const Tables& tables, Scales scales, Rows rows, const int64_t* slice_starts) {
-    alignas(32) float delta[DELTA_ROWS * ITEM_COLUMNS];
-    expand_items(tables, rows, slice_starts, [&](ExpandItem item) {
-        float scale = scales.values[item.adapter * scales.adapter + item.slice * scales.slice];
-        long end = item.row + item.rows;
-        for (; item.row < end; item.row += DELTA_ROWS) {
-            item.rows = least(DELTA_ROWS, end - item.row);
-            expand_item(tables, pages, item, h.values + item.row * h.row + item.slice * h.slice,
-                        h.row, delta);
-            float* to = y + item.row * y_stride + slice_starts[item.slice] + item.column;
-            for (long i = 0; i < item.rows; i++)
-                add_scaled(to + i * y_stride, delta + i * item.columns, scale, item.columns);
+// What is added to y once h is there: y[row] += scale · h[row] · B of the row's adapter.
+struct Expansion {
+    Intermediate h;
+    const float* pages;
+    Tables b;
+    Scales scales;
+    Rows rows;
+    const int64_t* slice_starts;
+    float* y;
+    long y_stride;
+
+    // For `count` rows and at most COLUMNS columns.
+    void add(long row, long count, long column, long columns) const {
+        for (long s = 0; s < rows.count; s++) {
+            Segment segment = rows.segments[s];
+            segment.start = most(segment.start, row);
+            segment.end = least(segment.end, row + count);
+            if (segment.start >= segment.end) continue;
+            for (long slice = 0; slice < b.slices; slice++) {
+                long first = most(column, slice_starts[slice]);
+                long last = least(column + columns, slice_starts[slice + 1]);
+                if (first < last) add_segment(segment, slice, first, last - first);
+            }
         }
-    });
+    }
+
+   private:
+    void add_segment(const Segment& segment, long slice, long column, long columns) const {
+        long row = segment.start;
+        for (; row + TILE_ROWS <= segment.end; row += TILE_ROWS)
+            add_tile<4>(segment.adapter, slice, row, column, columns);
+        switch (segment.end - row) {
+            case 3: add_tile<3>(segment.adapter, slice, row, column, columns); break;
+            case 2: add_tile<2>(segment.adapter, slice, row, column, columns); break;
+            case 1: add_tile<1>(segment.adapter, slice, row, column, columns); break;
+        }
+    }
+
+    // The sum over ranks, in their order, has the same bits whether or not a whole panel is wanted.
+    template <int ROWS>
+    void add_tile(long adapter, long slice, long row, long column, long columns) const {
+        long rank = b.rank(adapter, slice), start = slice_starts[slice];
+        long width = slice_starts[slice + 1] - start;
+        const float* from = h.values + row * h.row + slice * h.slice;
+        alignas(32) float delta[ROWS][COLUMNS] = {};
+        for (long first = 0; first < rank; first += b.tile_rank) {
+            const float* tile = b.row(pages, adapter, slice, first, width) + column - start;
+            long ranks = least(b.tile_rank, rank - first);
+            if (columns == COLUMNS) {
+                Lines nothing{(const char*)tile, 0};
+                multiply<ROWS>(from + first, h.row, Cut{tile, width}, delta[0], COLUMNS, ranks,
+                               nullptr, {nothing, nothing});
+            } else {
+                for (long r = 0; r < ranks; r += ITEM_RANKS)
+                    add_ranks(delta[0], COLUMNS, from + first + r, h.row, ROWS, tile + r * width,
+                              width, least(ITEM_RANKS, ranks - r), columns);
+            }
+        }
+        float scale = scales.values[adapter * scales.adapter + slice * scales.slice];
+        for (int i = 0; i < ROWS; i++)
+            add_scaled(y + (row + i) * y_stride + column, delta[i], scale, columns);
+    }
+};
+
+// This thread's share of an expansion.
+inline void expand(const Expansion& expansion) {
+    const Rows& rows = expansion.rows;
+    if (rows.count == 0) return;
+    long first = rows.segments[0].start, count = rows.segments[rows.count - 1].end - first;
+    long out_features = expansion.slice_starts[expansion.b.slices], item = 0;
+    for (long column = 0; column < out_features; column += COLUMNS)
+        for (long row = 0; row < count; row += ITEM_ROWS)
+            if (item++ % thread_count() == thread_number())
+                expansion.add(first + row, least(ITEM_ROWS, count - row), column,
+                              least(COLUMNS, out_features - column));
 }
 
 }  // namespace sgmv

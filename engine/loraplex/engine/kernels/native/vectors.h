@@ -27,6 +27,15 @@ static inline void add_product(f8& sum, f8 a, f8 b) {
 #endif
 }
 
+// The same of one number.
+static inline void add_product(float& sum, float a, float b) {
+#if defined(__FMA__)
+    sum = __builtin_fmaf(a, b, sum);
+#else
+    sum += a * b;
+#endif
+}
+
 // bfloat16 is the upper half of a float32: two of them in a word are widened by an operation each.
 static inline f8 lower_bfloat16(u8 pairs) { return (f8)(pairs << 16); }
 static inline f8 upper_bfloat16(u8 pairs) { return (f8)(pairs & 0xffff0000u); }
