@@ -1,24 +1,28 @@
 import json
 import os
+import resource
+import signal
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from loraplex.adapters_registry import validation
+from loraplex.adapters_registry import validation, validator, validator_pool
 from loraplex.adapters_registry.peft import spec_from_files
 from loraplex.adapters_registry.rejection import ReasonCode
 from loraplex.adapters_registry.validation import (
     ValidationLimits,
+    ValidatorCrashed,
     ValidatorFailed,
     validate_files,
 )
-from loraplex.adapters_registry.validator import Job, Verdict
+from loraplex.adapters_registry.validator import LENGTH_BYTES, Job, Verdict, framed
+from loraplex.adapters_registry.validator_pool import ValidatorPool, ValidatorProcess
 from tests.adapters_registry.samples import FIXTURES, SMOLLM2, TINY, sample
 
 LIMITS = ValidationLimits()
@@ -65,7 +69,7 @@ def test_an_upload_that_takes_too_much_memory_is_a_verdict() -> None:
         "peft.spec_from_files = lambda *_: bytearray(2**29)\n"
         "validator.main()\n"
     )
-    done = run_script(script, job)
+    done = run_script(script, job)[LENGTH_BYTES:]
     (reason,) = msgspec.json.decode(done, type=Verdict).reasons
     assert reason.code == ReasonCode.VALIDATION_LIMIT
     assert str(512 * 1024 * 1024) in reason.message
@@ -133,14 +137,90 @@ def test_a_crash_is_no_verdict_and_tells_its_last_words(tmp_path: Path) -> None:
 
 
 def test_a_validator_that_cannot_start_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "POOL", ValidatorPool())
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(ValidatorFailed, match="could not start"):
         validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS)
 
 
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[ValidatorPool]:
+    """A pool of the test's own, in the place of the process's."""
+    own = ValidatorPool()
+    monkeypatch.setattr(validation, "POOL", own)
+    yield own
+    own.close()
+
+
+def idle(pool: ValidatorPool) -> ValidatorProcess:
+    process = pool.take(LIMITS.memory_bytes, is_fresh=False)
+    assert not process.is_fresh, "one waits"
+    pool.give_back(process, LIMITS.memory_bytes)
+    return process
+
+
+def test_uploads_share_a_process_until_it_has_checked_enough(
+    pool: ValidatorPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validator_pool, "MAX_UPLOADS", 2)
+    first = validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS)
+    process = idle(pool)
+    assert validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS) == first
+    assert process.answers == 2
+    assert process.poll() is not None, "it has been ended"
+    assert validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS) == first
+    assert idle(pool) is not process
+
+
+def test_a_validator_that_died_while_it_waited_costs_no_upload_anything(
+    pool: ValidatorPool,
+) -> None:
+    first = validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS)
+    os.kill(idle(pool).process_id, signal.SIGKILL)
+    assert validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS) == first
+
+
+def test_a_slow_upload_ends_its_process_and_no_other_upload(
+    pool: ValidatorPool, tmp_path: Path
+) -> None:
+    limits = ValidationLimits(seconds=60, cpu_seconds=1)
+    adapter = sample()
+    adapter.write(tmp_path)
+    slow = tmp_path / "slow.json"
+    slow.write_text(json.dumps(adapter.config | {"rank_pattern": {"(([a-z_.0-9]+)+)+#": 4}}))
+    good, weights = tmp_path / "adapter_config.json", tmp_path / "adapter_model.safetensors"
+    for config, is_good in ((good, True), (slow, False), (good, True)):
+        verdict = validate_files(config, weights, TINY, limits)
+        assert (verdict.spec is not None) == is_good
+
+
+def test_each_upload_has_computing_time_of_its_own() -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    try:
+        validator.allow_computing(7)
+        until, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
+    assert 7 <= until - (before.ru_utime + before.ru_stime) <= 9
+
+
+def test_a_process_that_crashed_on_an_upload_alone_is_told_from_one_that_failed(
+    pool: ValidatorPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    monkeypatch.setattr(validator_pool, "COMMAND", ("-c", crash))
+    with pytest.raises(ValidatorCrashed, match="-11"):
+        validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS)
+    monkeypatch.setattr(validator_pool, "COMMAND", ("-c", crash.replace("SEGV", "KILL")))
+    with pytest.raises(ValidatorFailed, match="-9") as failed:
+        validate_files(CONFIG, WEIGHTS, SMOLLM2, LIMITS)
+    assert not isinstance(failed.value, ValidatorCrashed)
+
+
 def test_the_validator_holds_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LORAPLEX_SECRET_KEY", "hush")
-    assert not [name for name in validation.environment() if name.startswith("LORAPLEX_")]
+    assert not [name for name in validator_pool.environment() if name.startswith("LORAPLEX_")]
 
 
 def test_the_validator_never_imports_what_it_does_not_need() -> None:
@@ -152,7 +232,7 @@ def test_the_validator_never_imports_what_it_does_not_need() -> None:
         "for name in ('torch', 'sqlalchemy', 'boto3', 'botocore', 'transformers', 'celery'):\n"
         "    assert name not in sys.modules, name\n"
     )
-    assert json.loads(run_script(script, job))["reasons"] == []
+    assert json.loads(run_script(script, job)[LENGTH_BYTES:])["reasons"] == []
 
 
 def test_the_validator_cannot_start_children_or_write_big_files() -> None:
@@ -160,7 +240,7 @@ def test_the_validator_cannot_start_children_or_write_big_files() -> None:
     script = (
         "import sys, resource\n"
         "from loraplex.adapters_registry.validator import *\n"
-        "limit(msgspec.json.decode(sys.stdin.buffer.read(), type=Job))\n"
+        "limit(msgspec.json.decode(read_frame(sys.stdin.buffer), type=Job))\n"
         "for kind in ('NPROC', 'CORE', 'FSIZE', 'AS', 'CPU', 'NOFILE'):\n"
         "    print(kind, resource.getrlimit(getattr(resource, 'RLIMIT_' + kind))[1])\n"
     )
@@ -170,7 +250,7 @@ def test_the_validator_cannot_start_children_or_write_big_files() -> None:
         "CORE": "0",
         "FSIZE": str(64 * 1024 * 1024),
         "AS": str(512 * 1024 * 1024),
-        "CPU": "21",
+        "CPU": str(1 + 101 * 21),
         "NOFILE": "64",
     }
 
@@ -179,8 +259,8 @@ def run_script(script: str, job: Job) -> bytes:
     """What a script that gets the job, as the validator does, prints."""
     done = subprocess.run(
         [sys.executable, "-c", script],
-        input=msgspec.json.encode(job),
-        env=validation.environment(),
+        input=framed(msgspec.json.encode(job)),
+        env=validator_pool.environment(),
         capture_output=True,
         check=True,
     )

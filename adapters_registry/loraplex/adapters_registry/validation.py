@@ -1,9 +1,6 @@
-"""Runs the validator on two local files, and tells a bad upload from a platform in trouble."""
+"""Has two local files checked by a validator, and tells a bad upload from a platform in trouble."""
 
-import os
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +8,24 @@ import msgspec
 
 from loraplex.adapters_registry.rejection import ReasonCode, RejectionReason
 from loraplex.adapters_registry.validator import Job, Verdict
+from loraplex.adapters_registry.validator_pool import (
+    POOL,
+    ValidatorEnded,
+    ValidatorProcess,
+    ValidatorSilent,
+)
 from loraplex.engine.protocol.module_table import ModuleTable
 
-INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
+CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE)
+"""Signals that come from what a process does; SIGKILL comes from a machine short of memory."""
 
 
 class ValidatorFailed(RuntimeError):
     """The validator ended without a verdict, through no proven fault of the upload: try again."""
+
+
+class ValidatorCrashed(ValidatorFailed):
+    """A process that had checked nothing else was ended by a signal: the upload may be why."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,9 @@ def validate_files(
 ) -> Verdict:
     """The validator's verdict; a process that used up its CPU time is a verdict too.
 
-    Blocks for at most `limits.seconds`. Raises ValidatorFailed.
+    Blocks for at most twice `limits.seconds`. A process that has checked other uploads may have
+    been spoiled by one of them: what goes wrong in it is tried again in a new one, and only that
+    counts. Raises ValidatorFailed.
     """
     job = Job(
         config_path=str(config.absolute()),
@@ -47,31 +57,42 @@ def validate_files(
         memory_bytes=limits.memory_bytes,
         cpu_seconds=limits.cpu_seconds,
     )
+    process = take(limits, is_fresh=False)
+    if not process.is_fresh:
+        try:
+            verdict = ask(process, job, limits)
+            if not verdict.ran_out_of_memory:
+                return verdict
+        except ValidatorFailed:
+            pass
+        process = take(limits, is_fresh=True)
+    return ask(process, job, limits)
+
+
+def take(limits: ValidationLimits, *, is_fresh: bool) -> ValidatorProcess:
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "loraplex.adapters_registry.validator"],
-            input=msgspec.json.encode(job),
-            capture_output=True,
-            env=environment(),
-            timeout=limits.seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ValidatorFailed(f"no verdict within {limits.seconds} s") from None
+        return POOL.take(limits.memory_bytes, is_fresh=is_fresh)
     except OSError as error:
         raise ValidatorFailed(f"could not start: {error}") from error
-    if done.returncode == -signal.SIGXCPU:
-        return too_slow(limits.cpu_seconds)
-    if done.returncode != 0:
-        last_words = done.stderr.decode(errors="replace").strip()[-500:]
-        raise ValidatorFailed(f"ended with {done.returncode}: {last_words}")
-    return msgspec.json.decode(done.stdout, type=Verdict)
 
 
-def environment() -> dict[str, str]:
-    """No secrets, and one thread: NumPy's would count against the memory limit."""
-    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return kept | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+def ask(process: ValidatorProcess, job: Job, limits: ValidationLimits) -> Verdict:
+    try:
+        answer = process.ask(msgspec.json.encode(job), limits.seconds)
+    except ValidatorSilent:
+        raise ValidatorFailed(f"no verdict within {limits.seconds} s") from None
+    except ValidatorEnded as ended:
+        if ended.status == -signal.SIGXCPU:
+            return too_slow(limits.cpu_seconds)
+        if -ended.status in CRASHES:
+            raise ValidatorCrashed(f"{ended}") from ended
+        raise ValidatorFailed(f"{ended}") from ended
+    verdict = msgspec.json.decode(answer, type=Verdict)
+    if verdict.ran_out_of_memory:
+        process.close()
+    else:
+        POOL.give_back(process, limits.memory_bytes)
+    return verdict
 
 
 def too_slow(cpu_seconds: int) -> Verdict:
