@@ -20,12 +20,9 @@ class Part:
 class DecoderLinears:
     """The decoder's linears, its embedding and its head. Reads only."""
 
-    def __init__(
-        self, parts: dict[str, Part], tables: dict[str, Weight], device: torch.device
-    ) -> None:
+    def __init__(self, parts: dict[str, Part], tables: dict[str, Weight]) -> None:
         self._parts = parts
         self._tables = tables
-        self._device = device
 
     def rows(self, path: str, start: int, end: int) -> Tensor:
         table = self._tables.get(path)
@@ -34,8 +31,7 @@ class DecoderLinears:
             part = self._parts[path]
             table, first = part.whole.weight, part.start
         with torch.inference_mode():
-            numbers = torch.arange(first + start, first + end, device=self._device)
-            return table.rows(numbers).float()
+            return table.span(first + start, first + end).float()
 
     def bias(self, path: str) -> Tensor | None:
         part = self._parts[path]

@@ -65,7 +65,7 @@ class Decoder:
                     block = "self_attn" if group in (QKV, OUTPUT) else "mlp"
                     parts[f"model.layers.{layer.number}.{block}.{name}"] = Part(linear, start, end)
         tables = {EMBEDDING: self._embeddings, HEAD: self._output}
-        return DecoderLinears(parts, tables, self._norm.device)
+        return DecoderLinears(parts, tables)
 
     def forward(self, batch: Batch, pages: Tensor) -> Tensor:
         """Write the batch's keys and values to `pages`; logits `[sampled, vocabulary]`, float32."""

@@ -24,6 +24,10 @@ class Weight(Protocol):
         """Rows of W, as an embedding of `numbers` `[rows]`."""
         ...
 
+    def span(self, start: int, end: int) -> Tensor:
+        """Rows `start` to `end` of W."""
+        ...
+
 
 def pack(weight: Tensor, dtype: torch.dtype, *, is_embedding: bool = False) -> Weight:
     """Take a weight for computing in `dtype`.
@@ -53,8 +57,11 @@ class _PlainWeight:
         return linear(x, self._weight, bias)
 
     def rows(self, numbers: Tensor) -> Tensor:
+        return embedding(numbers, self._weight)
+
+    def span(self, start: int, end: int) -> Tensor:
         weight = self._weight.to_dense() if self._weight.is_mkldnn else self._weight
-        return embedding(numbers, weight)
+        return weight[start:end]
 
 
 class _OneDnnWeight(_PlainWeight):

@@ -79,6 +79,13 @@ class PackedWeight:
         """Rows of W `[numbers, in_features]` in float32: how an embedding reads the same weight."""
         return self._panels[numbers // COLUMNS, :, numbers % COLUMNS].flatten(1).float()
 
+    def span(self, start: int, end: int) -> Tensor:
+        """Rows `start` to `end` of W in float32, unpacked panel after panel."""
+        first = start // COLUMNS
+        panels = self._panels[first : -(-end // COLUMNS)]
+        rows = panels.transpose(1, 2).reshape(len(panels) * COLUMNS, -1)
+        return rows[start - first * COLUMNS : end - first * COLUMNS].float()
+
 
 def _panels(weight: Tensor, features_a_cell: int) -> Tensor:
     """`[panels, cells, 24, features of a cell]` of `[out_features, in_features]`."""
