@@ -28,6 +28,8 @@ class ReasonCode(StrEnum):
     WEIGHTS_NOT_FINITE = "weights_not_finite"
     VALIDATION_LIMIT = "validation_limit"
     """Checking it took more time or memory than an adapter ever needs."""
+    VALIDATION_CRASHED = "validation_crashed"
+    """Checking it crashed the process that did, more than once and with nothing else in it."""
     VALIDATION_FAILED = "validation_failed"
     """The platform could not finish the check; the upload itself may be fine."""
 

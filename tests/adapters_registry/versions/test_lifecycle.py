@@ -9,10 +9,12 @@ import msgspec
 import pytest
 from sqlalchemy import func, select, update
 
+from loraplex.adapters_registry import validation, validator_pool
 from loraplex.adapters_registry.objects import ObjectStore, blob_key
 from loraplex.adapters_registry.peft import spec_from_files
 from loraplex.adapters_registry.rejection import ReasonCode
 from loraplex.adapters_registry.uploads.service import Uploads
+from loraplex.adapters_registry.validator_pool import ValidatorPool
 from loraplex.adapters_registry.versions import lifecycle
 from loraplex.adapters_registry.versions.checking import VersionChecker
 from loraplex.adapters_registry.versions.lifecycle import MAX_ATTEMPTS, Attempt
@@ -166,6 +168,27 @@ async def test_after_the_last_attempt_the_owner_is_told_whose_fault_it_was(
     assert row.last_error == f"the store is away ({MAX_ATTEMPTS})"
     assert [reason["code"] for reason in row.reasons] == [ReasonCode.VALIDATION_FAILED]
     assert await uploaded.begin() is None
+
+
+async def test_an_upload_that_crashes_its_validator_twice_is_put_away_for_good(
+    uploaded: Uploaded,
+    uploads: Uploads,
+    checker: VersionChecker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation, "POOL", ValidatorPool())
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    monkeypatch.setattr(validator_pool, "COMMAND", ("-c", crash))
+    row = await uploaded.row()
+    await checker.check(uploaded.tenant.tenant_id, row.id)
+    assert (await uploaded.row()).status == UPLOADED
+    await checker.check(uploaded.tenant.tenant_id, row.id)
+    row = await uploaded.row()
+    assert row.status == REJECTED
+    assert [reason["code"] for reason in row.reasons] == [ReasonCode.VALIDATION_CRASHED]
+    assert "-11" in (row.last_error or "")
+    await uploads.submit(uploaded.tenant, "support", *uploaded.files)
+    assert (await uploaded.row()).status == REJECTED
 
 
 async def test_runs_that_always_die_end_in_a_rejection_too(uploaded: Uploaded) -> None:

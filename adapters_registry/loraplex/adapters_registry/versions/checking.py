@@ -11,6 +11,7 @@ from loraplex.adapters_registry.objects import ObjectStore, blob_key
 from loraplex.adapters_registry.rejection import ReasonCode, RejectionReason
 from loraplex.adapters_registry.validation import (
     ValidationLimits,
+    ValidatorCrashed,
     ValidatorFailed,
     validate_files,
 )
@@ -54,6 +55,9 @@ class VersionChecker:
             verdict = await under_lease(asyncio.to_thread(self.verdict, attempt), renew)
         except LeaseLost:
             return False
+        except ValidatorCrashed as error:
+            async with self.database.unit_of_work() as session:
+                return await lifecycle.put_away(session, attempt, f"{error}")
         except (StoreUnavailable, BlobMissing, BytesDiffer, ValidatorFailed, OSError) as error:
             async with self.database.unit_of_work() as session:
                 return await lifecycle.put_back(session, attempt, f"{error}")

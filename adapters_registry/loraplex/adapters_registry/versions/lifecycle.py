@@ -40,6 +40,7 @@ VALIDATE_VERSION = "loraplex.adapters_registry.validate_version"
 QUEUE_SECONDS = 20
 """From the upload, or a failed attempt, until the sweeper asks for validation again."""
 MAX_ATTEMPTS = 5
+MAX_CRASHES = 2
 SWEEP_BATCH = 100
 MAX_ERROR_CHARACTERS = 1000
 
@@ -134,6 +135,23 @@ async def put_back(session: AsyncSession, attempt: Attempt, error: str) -> bool:
     else:
         wait = in_seconds(QUEUE_SECONDS * attempt.number)
         values = {"status": VersionStatus.UPLOADED, "deadline_at": wait, "last_error": error}
+    return await settle(session, attempt, values)
+
+
+async def put_away(session: AsyncSession, attempt: Attempt, error: str) -> bool:
+    """Refuse for good what crashes its validator; once may still be the machine's fault."""
+    if attempt.number < MAX_CRASHES:
+        return await put_back(session, attempt, error)
+    message = (
+        "Checking this upload crashed the process that did, each time. It is put away for an "
+        "operator to look at; uploading the same files again changes nothing."
+    )
+    reason = RejectionReason(ReasonCode.VALIDATION_CRASHED, message)
+    values = {
+        "status": VersionStatus.REJECTED,
+        "reasons": msgspec.to_builtins([reason]),
+        "last_error": error[:MAX_ERROR_CHARACTERS],
+    }
     return await settle(session, attempt, values)
 
 
