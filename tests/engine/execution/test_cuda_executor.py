@@ -20,7 +20,11 @@ from tests.engine.execution.host_device import HostDevice
 from tests.engine.tiny import VOCABULARY, describe, make_adapter, make_engine, make_model
 
 # PEFT asks Transformers by a name that Transformers has renamed.
-pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning"),
+    # It saves copies of adapted tables of tokens.
+    pytest.mark.filterwarnings("ignore:Setting .save_embedding_layers.:UserWarning"),
+]
 
 PROMPT = [int(n) for n in torch.randint(3, VOCABULARY, (20,), generator=torch.manual_seed(1))]
 MAX_SEQUENCES = 6
@@ -95,6 +99,29 @@ def mixed_requests(refs: list[AdapterRef]) -> list[GenerationRequest]:
 
 def tokens(answers: dict[str, Answer]) -> dict[str, list[int]]:
     return {name: answer.token_ids for name, answer in answers.items()}
+
+
+@pytest.fixture(scope="module")
+def more_than_pairs(
+    base: Path, tiny_table: ModuleTable, tmp_path_factory: pytest.TempPathFactory
+) -> AdapterRef:
+    """An adapter of kinds that no graph is recorded for."""
+    every = ["q_proj", "down_proj", "embed_tokens", "lm_head"]
+    folder = tmp_path_factory.mktemp("every")
+    return make_adapter(folder, base, tiny_table, 7, r=5, target_modules=every, use_dora=True)
+
+
+def test_a_step_that_no_graph_has_is_run_op_by_op(
+    base: Path, tiny_table: ModuleTable, refs: list[AdapterRef], more_than_pairs: AdapterRef
+) -> None:
+    requests = mixed_requests([refs[0], more_than_pairs])
+    engine = make_engine(base, tiny_table)
+    wanted = run(engine, *requests)
+    engine.close()
+    ahead = engine_ahead(base, tiny_table, 128)
+    found = run(ahead, *requests)
+    ahead.close()
+    assert tokens(found) == tokens(wanted)
 
 
 @pytest.mark.parametrize("max_tokens", [128, 12], ids=["all in graphs", "long ones eagerly"])
