@@ -33,6 +33,12 @@ CLASSES = {
     ("POST", "/api/v1/imports"): TENANT,
     ("GET", "/api/v1/imports"): TENANT,
     ("GET", "/api/v1/imports/{import_id}"): TENANT,
+    ("GET", "/api/v1/adapters/{name}/aliases"): TENANT,
+    ("GET", "/api/v1/adapters/{name}/aliases/{alias}"): TENANT,
+    ("PUT", "/api/v1/adapters/{name}/aliases/{alias}"): TENANT,
+    ("DELETE", "/api/v1/adapters/{name}/aliases/{alias}"): TENANT,
+    ("GET", "/api/v1/adapters/{name}/aliases/{alias}/moves"): TENANT,
+    ("POST", "/api/v1/adapters/{name}/aliases/{alias}/rollback"): TENANT,
     ("GET", "/api/v1/admin/workers"): OPERATOR,
     ("GET", "/api/v1/admin/tenants"): OPERATOR,
     ("GET", "/api/v1/session"): EITHER,
@@ -46,7 +52,7 @@ GUARDED = [place for place, kind in CLASSES.items() if kind != ANYBODY]
 
 
 def path_of(template: str) -> str:
-    values = {"upload_id": uuid4(), "import_id": uuid4(), "file": "f", "part": 1}
+    values = {"upload_id": uuid4(), "import_id": uuid4(), "file": "f", "part": 1, "alias": "a"}
     return template.format(model="m", name="n", number=1, **values)
 
 

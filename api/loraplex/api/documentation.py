@@ -11,7 +11,7 @@ from loraplex.api.openai.answer_schemas import ChatChunk, OpenAIError
 from loraplex.api.openai.schemas import ChatBody, CompletionBody
 from loraplex.api.schemas import Problem
 from loraplex.api.tenant.import_schemas import ImportRequest
-from loraplex.api.tenant.schemas import SignIn
+from loraplex.api.tenant.schemas import AliasTarget, SignIn
 from loraplex.api.tenant.upload_schemas import NewUpload, NoFields, PartUrlsWanted
 
 REFERENCE = "#/components/schemas/{model}"
@@ -19,6 +19,7 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     ChatBody,
     CompletionBody,
     SignIn,
+    AliasTarget,
     NewUpload,
     PartUrlsWanted,
     NoFields,

@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from loraplex.api.openai.answer_schemas import OpenAIError, OpenAIErrorBody
 from loraplex.api.refusals import DatabaseUnavailable, RouteNotFound
 from loraplex.api.schemas import Problem
+from loraplex.api.served import version_header
 from loraplex.api.validation import refusal
 from loraplex.engine.protocol.errors import DomainError, Kind
 
@@ -25,6 +26,8 @@ STATUS = {
     Kind.FORBIDDEN: 403,
     Kind.NOT_FOUND: 404,
     Kind.CONFLICT: 409,
+    Kind.STALE: 412,
+    Kind.UNCONDITIONAL: 428,
     Kind.TOO_LARGE: 413,
     Kind.LIMITED: 429,
     Kind.OVERLOADED: 503,
@@ -48,7 +51,9 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(DomainError)
     async def _domain(request: Request, error: DomainError) -> Response:
-        return render(request.url.path, error)
+        answer = render(request.url.path, error)
+        answer.headers.update(version_header(request))
+        return answer
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> Response:

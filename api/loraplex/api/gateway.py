@@ -25,7 +25,7 @@ from loraplex.api.metrics import Metrics
 from loraplex.api.openai import chat, completions, models
 from loraplex.api.services import Services
 from loraplex.api.settlement import Settlements
-from loraplex.api.tenant import adapters, imports, session, uploads
+from loraplex.api.tenant import adapters, aliases, imports, session, uploads
 from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
@@ -72,6 +72,7 @@ def create_app(settings: Settings) -> FastAPI:
         completions,
         session,
         adapters,
+        aliases,
         uploads,
         imports,
         workers,

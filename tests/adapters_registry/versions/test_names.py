@@ -3,10 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loraplex.adapters_registry.errors import InvalidAdapterName
+from loraplex.adapters_registry.rollouts.errors import InvalidAliasName
 from loraplex.adapters_registry.versions.names import (
     ModelName,
     canonical_name,
     check_adapter_name,
+    check_alias_name,
     parse_model_name,
 )
 from loraplex.engine.protocol.identity import Digest
@@ -26,7 +28,7 @@ def test_a_canonical_name_parses_to_its_parts(
     text = adapter if tenant is None else canonical_name(tenant, adapter)
     if number is not None:
         text += f":v{number}"
-    assert parse_model_name(text) == ModelName(tenant, adapter, number)
+    assert parse_model_name(text) == ModelName(tenant, adapter, number=number)
 
 
 def test_a_digest_names_one_version() -> None:
@@ -35,8 +37,29 @@ def test_a_digest_names_one_version() -> None:
     )
 
 
-def test_latest_means_what_no_version_means() -> None:
-    assert parse_model_name("support:latest") == parse_model_name("support")
+@given(names, st.from_regex(r"[a-z0-9][a-z0-9._-]{0,63}", fullmatch=True))
+def test_what_stands_after_a_colon_is_an_alias_or_a_versions_number_never_both(
+    adapter: str, suffix: str
+) -> None:
+    name = parse_model_name(f"{adapter}:{suffix}")
+    is_number_like = suffix[0] == "v" and suffix[1:].isdigit()
+    if is_number_like:
+        assert name is None or name == ModelName(None, adapter, number=int(suffix[1:]))
+        with pytest.raises(InvalidAliasName):
+            check_alias_name(suffix)
+    else:
+        assert name == ModelName(None, adapter, alias=suffix)
+        if suffix != "latest":
+            check_alias_name(suffix)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "v1", "v0", "v007", "latest", "Prod", "a/b", "a:b", "a@b", "-a", "a" * 65, "a\n"]
+)
+def test_what_could_be_mistaken_or_cannot_be_moved_is_no_alias(name: str) -> None:
+    with pytest.raises(InvalidAliasName) as refused:
+        check_alias_name(name)
+    assert refused.value.field == "alias"
 
 
 @pytest.mark.parametrize(
@@ -49,8 +72,8 @@ def test_latest_means_what_no_version_means() -> None:
         "support:",
         "support:v0",
         "support:v01",
-        "support:v",
-        "support:prod",
+        "support:Prod",
+        "support:V1",
         "support:v1:v2",
         "support:v9999999999",
         "support@",

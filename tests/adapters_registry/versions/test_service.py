@@ -1,7 +1,5 @@
 """Listed ⇔ callable, and what each way of naming a version finds."""
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import product
 from uuid import uuid4
 
@@ -9,98 +7,62 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import AdapterNotFound, ModelNotFound, VersionNotFound
 from loraplex.adapters_registry.objects import blob_key
-from loraplex.adapters_registry.versions.models import Adapter, AdapterVersion, VersionStatus
-from loraplex.adapters_registry.versions.repository import VersionRepository
+from loraplex.adapters_registry.versions.models import VersionStatus
 from loraplex.adapters_registry.versions.service import Catalogue, register_base
-from loraplex.engine.protocol.adapter import AdapterModule, AdapterSpec, TensorRef
-from loraplex.engine.protocol.identity import Digest, digest_of_bytes
+from loraplex.engine.protocol.identity import digest_of_bytes
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.conftest import MakeTenant
 from tests.adapters_registry.samples import TINY, examples
+from tests.adapters_registry.versions.planned import (
+    PlannedAdapter,
+    PlannedAlias,
+    PlannedVersion,
+    add_adapter,
+)
 
 READY, REJECTED = VersionStatus.READY, VersionStatus.REJECTED
 
 
-@dataclass(frozen=True)
-class PlannedVersion:
-    status: VersionStatus
-    is_for_old_base: bool = False
+ADAPTERS, ALIASES = ["support", "x"], ["prod", "canary"]
 
 
-@dataclass(frozen=True)
-class PlannedAdapter:
-    name: str
-    is_of_served_base: bool
-    versions: tuple[PlannedVersion, ...]
-
-
-def spec(digest: Digest, base_digest: Digest) -> AdapterSpec:
-    a = TensorRef("a", "F32", (4, 32), 0, 512)
-    b = TensorRef("b", "F32", (32, 4), 512, 1024)
-    module = AdapterModule("model.layers.0.self_attn.q_proj", 0, "q_proj", 4, 1 / 3, a, b)
-    return AdapterSpec(digest, base_digest, digest_of_bytes(digest.encode()), 1024, (module,))
-
-
-async def add_adapter(
-    database: Database, tenant: TenantPrincipal, base: ModuleTable, plan: PlannedAdapter
-) -> list[AdapterSpec]:
-    """Write an adapter with its versions, numbered from 1; their specs."""
-    specs = []
-    async with database.unit_of_work() as session:
-        row = await VersionRepository(session).base_by_name(base.base_name)
-        assert row is not None
-        adapter = Adapter(tenant_id=tenant.tenant_id, name=plan.name, base_model_id=row.id)
-        session.add(adapter)
-        await session.flush()
-        for number, version in enumerate(plan.versions, start=1):
-            made_for = digest_of_bytes(b"old") if version.is_for_old_base else base.base_digest
-            made = spec(digest_of_bytes(uuid4().bytes), made_for)
-            specs.append(made)
-            is_ready = version.status is READY
-            session.add(
-                AdapterVersion(
-                    tenant_id=tenant.tenant_id,
-                    adapter_id=adapter.id,
-                    number=number,
-                    digest=made.digest,
-                    base_digest=made_for,
-                    status=version.status,
-                    config_digest=made.digest,
-                    weights_digest=made.weights_digest,
-                    size_bytes=1024,
-                    deadline_at=datetime.now(UTC),
-                    **({"spec": msgspec.to_builtins(made)} if is_ready else {}),
-                )
+@st.composite
+def planned_adapters(draw: st.DrawFn, name: str) -> PlannedAdapter:
+    version = st.builds(PlannedVersion, st.sampled_from(VersionStatus), st.booleans())
+    versions = tuple(draw(st.lists(version, max_size=3)))
+    numbers = st.integers(1, max(1, len(versions)))
+    aliases = []
+    for alias in draw(st.sets(st.sampled_from(ALIASES))) if versions else ():
+        points_at, candidate = draw(numbers), draw(st.none() | numbers)
+        aliases.append(
+            PlannedAlias(
+                alias,
+                points_at,
+                None if candidate == points_at else candidate,
+                draw(st.sampled_from([0, 1, 50, 100])),
+                draw(st.booleans()),
             )
-    return specs
+        )
+    return PlannedAdapter(name, draw(st.booleans()), versions, tuple(aliases))
 
 
-planned_versions = st.lists(
-    st.builds(PlannedVersion, st.sampled_from(VersionStatus), st.booleans()), max_size=3
-).map(tuple)
 planned_tenants = st.lists(
-    st.lists(
-        st.builds(
-            PlannedAdapter,
-            st.sampled_from(["support", "sales", "x"]),
-            st.booleans(),
-            planned_versions,
-        ),
-        max_size=3,
-        unique_by=lambda adapter: adapter.name,
+    st.sets(st.sampled_from(ADAPTERS)).flatmap(
+        lambda names: st.tuples(*(planned_adapters(name) for name in sorted(names)))
     ),
     min_size=1,
-    max_size=3,
+    max_size=2,
 )
 
 
 @settings(
-    max_examples=examples(12, 500),
+    max_examples=examples(8, 500),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -110,7 +72,7 @@ async def test_exactly_what_is_listed_can_be_called(
     system_database: Database,
     base: ModuleTable,
     make_tenant: MakeTenant,
-    plans: list[list[PlannedAdapter]],
+    plans: list[tuple[PlannedAdapter, ...]],
 ) -> None:
     other_base = msgspec.structs.replace(TINY, base_name=f"other-{uuid4().hex}")
     async with system_database.unit_of_work() as session:
@@ -122,21 +84,43 @@ async def test_exactly_what_is_listed_can_be_called(
             made_of = base if adapter.is_of_served_base else other_base
             await add_adapter(system_database, tenant, made_of, adapter)
 
-    names = {f"{t.tenant_name}/{a}" for t, a in product(tenants, ["support", "sales", "x"])}
+    suffixes = ["", *(f":{alias}" for alias in ALIASES)]
+    names = {f"{t.tenant_name}/{a}{s}" for t, a, s in product(tenants, ADAPTERS, suffixes)}
     names |= {base.base_name, other_base.base_name, "never/heard-of"}
-    for tenant in tenants:
+    for tenant, adapters in zip(tenants, plans, strict=True):
+        ready = {
+            (adapter.name, number)
+            for adapter in adapters
+            for number, version in enumerate(adapter.versions, start=1)
+            if version.status is READY and not version.is_for_old_base
+        }
         async with database.unit_of_work(tenant.tenant_id) as session:
             listed = [model.id for model in await catalogue.callable_models(session, tenant)]
-            assert len(listed) == len(set(listed))
-            called = set()
-            for name in names | set(listed):
-                try:
-                    called.add((await catalogue.resolve(session, tenant, name)).id)
-                except ModelNotFound as refused:
-                    assert refused.field == "model"
-                    assert name not in listed
-            assert called == set(listed)
-            assert base.base_name in listed
+        assert len(listed) == len(set(listed))
+        assert base.base_name in listed
+        for name in names | set(listed):
+            async with database.unit_of_work(tenant.tenant_id) as session:
+                served = await served_to(catalogue, session, tenant, name)
+            assert (None not in served) == (name in listed)
+            assert name in listed or served == {None}  # never for some people only
+            assert served - {None, (None, None)} <= ready
+
+
+async def served_to(
+    catalogue: Catalogue, session: AsyncSession, tenant: TenantPrincipal, name: str
+) -> set[tuple[str | None, int | None] | None]:
+    """What a few conversations get under a name; None for those that are refused."""
+    served: set[tuple[str | None, int | None] | None] = set()
+    for conversation in range(2):
+        key = f"conversation/{conversation}"
+        try:
+            found = await catalogue.resolve(session, tenant, name, sticky_key=key)
+            assert found.id == name
+            served.add((found.adapter_name, found.version))
+        except ModelNotFound as refused:
+            assert refused.field == "model"
+            served.add(None)
+    return served
 
 
 async def test_a_base_resolves_to_itself(

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from loraplex.adapters_registry.imports import models as _imports  # noqa: F401
+from loraplex.adapters_registry.rollouts import models as _rollouts  # noqa: F401
 from loraplex.adapters_registry.uploads import models as _uploads  # noqa: F401
 from loraplex.adapters_registry.versions import models as _versions  # noqa: F401
 from loraplex.platform.admission import models as _admission  # noqa: F401
@@ -129,6 +130,9 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "uploads": {"SELECT", "INSERT", "UPDATE"},
         "upload_files": {"SELECT", "INSERT", "UPDATE"},
         "upload_parts": {"SELECT", "INSERT"},
+        "aliases": {"SELECT", "INSERT", "UPDATE"},
+        "alias_moves": {"SELECT", "INSERT"},
+        "rollouts": {"SELECT", "INSERT", "UPDATE"},
         "ledger": {"SELECT", "INSERT"},
         "reservations": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "auth_failures": {"SELECT", "INSERT", "UPDATE"},

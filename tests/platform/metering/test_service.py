@@ -13,6 +13,8 @@ from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.identity import TenantId
 
+ADAPTER_ID = uuid4()
+
 
 async def new_tenant(system: Database) -> tuple[TenantId, UUID]:
     administration = TenantAdministration(SecretKeys(["k" * 32]))
@@ -30,6 +32,9 @@ def usage(**changes: int) -> Usage:
         adapter_digest=Digest("sha256:ab"),
         outcome="length",
         admitted_at=datetime(2026, 1, 2, tzinfo=UTC),
+        adapter_id=ADAPTER_ID,
+        adapter_version=2,
+        error_code=None,
         **counts,
     )
 

@@ -1,4 +1,4 @@
-"""Queries for bases, adapters and versions. What may be called is decided in one place here."""
+"""Queries for bases, adapters and versions."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,16 +6,12 @@ from uuid import UUID
 
 import msgspec
 from sqlalchemy import Select, func, select
-from sqlalchemy.dialects.postgresql import distinct_on, insert
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
-from loraplex.adapters_registry.versions.models import (
-    Adapter,
-    AdapterVersion,
-    BaseModel,
-    VersionStatus,
-)
+from loraplex.adapters_registry.versions.models import Adapter, AdapterVersion, BaseModel
+from loraplex.adapters_registry.versions.standing import is_callable
 from loraplex.engine.protocol.identity import Digest
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
@@ -31,6 +27,11 @@ class CallableVersion(NamedTuple):
     base: BaseModel
 
 
+class HeldAdapter(NamedTuple):
+    adapter: Adapter
+    base: BaseModel
+
+
 class AdapterRow(NamedTuple):
     adapter: Adapter
     base_name: str
@@ -38,7 +39,7 @@ class AdapterRow(NamedTuple):
 
 
 def callable_versions(tenant_id: TenantId) -> "Select[Adapter, AdapterVersion, BaseModel]":
-    """Every version this tenant may call: its own, ready, and made for the base as it is now."""
+    """Every version this tenant may call."""
     return (
         select(Adapter, AdapterVersion, BaseModel)
         .join(
@@ -47,11 +48,7 @@ def callable_versions(tenant_id: TenantId) -> "Select[Adapter, AdapterVersion, B
             & (AdapterVersion.tenant_id == Adapter.tenant_id),
         )
         .join(BaseModel, BaseModel.id == Adapter.base_model_id)
-        .where(
-            Adapter.tenant_id == tenant_id,
-            AdapterVersion.status == VersionStatus.READY,
-            AdapterVersion.base_digest == BaseModel.digest,
-        )
+        .where(Adapter.tenant_id == tenant_id, is_callable(AdapterVersion, BaseModel))
         .options(defer(AdapterVersion.spec), defer(BaseModel.module_table))
     )
 
@@ -78,26 +75,16 @@ class VersionRepository:
             .on_conflict_do_update(index_elements=[BaseModel.name], set_=values)
         )
 
-    async def newest_callable(self, tenant_id: TenantId) -> list[CallableVersion]:
-        """The newest callable version of each of a tenant's adapters, by adapter name."""
-        statement = (
-            callable_versions(tenant_id)
-            .ext(distinct_on(Adapter.name))
-            .order_by(Adapter.name, AdapterVersion.number.desc())
-        )
-        return [CallableVersion(*row) for row in await self.session.execute(statement)]
-
     async def callable_version(
-        self, tenant_id: TenantId, name: str, number: int | None, digest: Digest | None
+        self, tenant_id: TenantId, name: str, number: int | None, digest: Digest | None = None
     ) -> CallableVersion | None:
-        """The callable version that is meant; the newest when neither is given."""
+        """The callable version of this number or digest."""
         statement = callable_versions(tenant_id).where(Adapter.name == name)
         if number is not None:
             statement = statement.where(AdapterVersion.number == number)
-        if digest is not None:
+        else:
             statement = statement.where(AdapterVersion.digest == digest)
-        newest_first = statement.order_by(AdapterVersion.number.desc()).limit(1)
-        row = (await self.session.execute(newest_first)).first()
+        row = (await self.session.execute(statement)).first()
         return None if row is None else CallableVersion(*row)
 
     async def spec(self, tenant_id: TenantId, version_id: UUID) -> dict[str, object]:
@@ -140,6 +127,34 @@ class VersionRepository:
             statement = statement.where(AdapterVersion.digest == digest)
         newest_first = statement.order_by(AdapterVersion.number.desc()).limit(1)
         return await self.session.scalar(newest_first)
+
+    async def version_and_base(
+        self, tenant_id: TenantId, name: str, number: int | None, digest: Digest | None
+    ) -> tuple[AdapterVersion, BaseModel] | None:
+        """The version meant, of any status, and its adapter's base; the newest of neither."""
+        version = await self.version(tenant_id, name, number, digest)
+        if version is None:
+            return None
+        statement = (
+            select(BaseModel)
+            .join(Adapter, Adapter.base_model_id == BaseModel.id)
+            .where(Adapter.tenant_id == tenant_id, Adapter.id == version.adapter_id)
+            .options(defer(BaseModel.module_table))
+        )
+        return version, (await self.session.scalars(statement)).one()
+
+    async def hold_adapter(self, tenant_id: TenantId, name: str) -> HeldAdapter | None:
+        """An adapter and its base; what its names point at stands still until this transaction
+        ends."""
+        statement = (
+            select(Adapter, BaseModel)
+            .join(BaseModel, BaseModel.id == Adapter.base_model_id)
+            .where(Adapter.tenant_id == tenant_id, Adapter.name == name)
+            .options(defer(BaseModel.module_table))
+            .with_for_update(key_share=True, of=Adapter)
+        )
+        row = (await self.session.execute(statement)).first()
+        return None if row is None else HeldAdapter(*row)
 
     async def lock_adapter(self, tenant_id: TenantId, name: str, base: BaseModel) -> Adapter:
         """The adapter, made when missing, held until this transaction ends.

@@ -9,13 +9,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import AdapterNotFound, ModelNotFound, VersionNotFound
 from loraplex.adapters_registry.objects import blob_key
-from loraplex.adapters_registry.versions.models import BaseModel, VersionStatus
+from loraplex.adapters_registry.versions import pointers
+from loraplex.adapters_registry.versions.models import BaseModel
 from loraplex.adapters_registry.versions.names import (
+    LATEST,
     ModelName,
     canonical_name,
     parse_model_name,
 )
-from loraplex.adapters_registry.versions.repository import VersionRepository
+from loraplex.adapters_registry.versions.repository import CallableVersion, VersionRepository
+from loraplex.adapters_registry.versions.standing import obstacle
 from loraplex.adapters_registry.versions.views import (
     AdapterView,
     CallableModel,
@@ -50,27 +53,32 @@ class Catalogue:
         self._specs: OrderedDict[UUID, AdapterSpec] = OrderedDict()
 
     async def resolve(
-        self, session: AsyncSession, principal: TenantPrincipal, model: str
+        self, session: AsyncSession, principal: TenantPrincipal, model: str, *, sticky_key: str = ""
     ) -> ResolvedModel:
-        """Pin a model name to a base or to one immutable version. Raises ModelNotFound."""
+        """Pin a model name to a base or to one immutable version. Raises ModelNotFound.
+
+        While a rollout splits the name, `sticky_key` decides: the same key gets the same version.
+        """
         rows = VersionRepository(session)
         for base in await self._bases(rows):
             if base.name == model:
-                return ResolvedModel(base.name, Digest(base.digest), id=base.name)
+                created = int(base.created_at.timestamp())
+                return ResolvedModel(base.name, Digest(base.digest), base.name, created)
         name = parse_model_name(model)
         if name is None or name.tenant not in (None, principal.tenant_name):
             raise ModelNotFound(model)
-        row = await rows.callable_version(
-            principal.tenant_id, name.adapter, name.number, name.digest
-        )
+        row = await self._meant(rows, principal, name, sticky_key)
         if row is None or not self._serves(row.base):
             raise ModelNotFound(model, await self._why_not(rows, principal, name))
         adapter, version, base = row
+        alias = None if name.alias == LATEST else name.alias
         return ResolvedModel(
             base_name=base.name,
             base_digest=Digest(base.digest),
-            id=canonical_name(principal.tenant_name, adapter.name),
+            id=canonical_name(principal.tenant_name, adapter.name, alias=alias),
+            created=int(version.created_at.timestamp()),
             adapter_name=adapter.name,
+            adapter_id=adapter.id,
             version=version.number,
             spec=await self._spec(rows, principal, version.id),
             weights_key=blob_key(principal.namespace, Digest(version.weights_digest)),
@@ -79,23 +87,33 @@ class Catalogue:
     async def callable_models(
         self, session: AsyncSession, principal: TenantPrincipal
     ) -> list[CallableModel]:
-        """Every base and adapter that `resolve` finds for this tenant, under canonical names."""
+        """Every base, adapter and alias that `resolve` finds for this tenant, by canonical name.
+
+        What names one version, by number, digest or `latest`, can be called without being listed.
+        """
         rows = VersionRepository(session)
-        bases = [
+        found = [
             CallableModel(base.name, int(base.created_at.timestamp()), PLATFORM, parent=None)
             for base in await self._bases(rows)
         ]
-        adapters = [
-            CallableModel(
-                id=canonical_name(principal.tenant_name, adapter.name),
-                created=int(version.created_at.timestamp()),
-                owned_by=principal.tenant_name,
-                parent=base.name,
-            )
-            for adapter, version, base in await rows.newest_callable(principal.tenant_id)
-            if self._serves(base)
-        ]
-        return bases + adapters
+        for is_bare, named in (
+            (True, await pointers.bare_names(session, principal.tenant_id)),
+            (False, await pointers.aliases_set(session, principal.tenant_id)),
+        ):
+            for pointer in named:
+                version = pointer.main_version
+                if version is None or not self._serves(pointer.base):
+                    continue
+                alias = None if is_bare or pointer.alias is None else pointer.alias.name
+                found.append(
+                    CallableModel(
+                        canonical_name(principal.tenant_name, pointer.adapter.name, alias=alias),
+                        int(version.created_at.timestamp()),
+                        owned_by=principal.tenant_name,
+                        parent=pointer.base.name,
+                    )
+                )
+        return found
 
     async def list_adapters(
         self, session: AsyncSession, principal: TenantPrincipal, wanted: PageRequest = FIRST_PAGE
@@ -139,6 +157,18 @@ class Catalogue:
             raise VersionNotFound(name, number)
         raise AdapterNotFound(name)
 
+    async def _meant(
+        self, rows: VersionRepository, principal: TenantPrincipal, name: ModelName, sticky_key: str
+    ) -> CallableVersion | None:
+        tenant_id = principal.tenant_id
+        if name.number is not None or name.digest is not None:
+            return await rows.callable_version(tenant_id, name.adapter, name.number, name.digest)
+        pointer = await pointers.pointer(rows.session, tenant_id, name.adapter, name.alias)
+        version = None if pointer is None else pointer.version_for(tenant_id, sticky_key)
+        if pointer is None or version is None:
+            return None
+        return CallableVersion(pointer.adapter, version, pointer.base)
+
     async def _bases(self, rows: VersionRepository) -> Sequence[BaseModel]:
         return [base for base in await rows.bases() if self._serves(base)]
 
@@ -162,12 +192,16 @@ class Catalogue:
         self, rows: VersionRepository, principal: TenantPrincipal, name: ModelName
     ) -> str:
         """A sentence for the owner, who may know what state the own versions are in."""
-        newest = await rows.version(principal.tenant_id, name.adapter, name.number, name.digest)
-        if newest is None:
+        tenant_id, number = principal.tenant_id, name.number
+        if number is None and name.digest is None:
+            pointer = await pointers.pointer(rows.session, tenant_id, name.adapter, name.alias)
+            if pointer is not None and pointer.alias is not None:
+                number = pointer.alias.version
+            elif name.alias not in (None, LATEST) and await rows.adapter(tenant_id, name.adapter):
+                return f" The adapter has no alias {name.alias!r}."
+        found = await rows.version_and_base(tenant_id, name.adapter, number, name.digest)
+        if found is None:
             return ""
-        status = VersionStatus(newest.status)
-        if status is VersionStatus.READY:
-            return f" Version {newest.number} was made for another base model; upload it again."
-        if status is VersionStatus.REJECTED:
-            return f" Version {newest.number} was rejected; its reasons say why."
-        return f" Version {newest.number} is still being checked; try again in a moment."
+        version, base = found
+        why = obstacle(version, base)
+        return "" if why is None else f" Version {version.number} {why}."

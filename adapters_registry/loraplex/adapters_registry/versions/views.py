@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
+from uuid import UUID
 
 import msgspec
 
@@ -85,8 +86,11 @@ class ResolvedModel:
     base_name: str
     base_digest: Digest
     id: str
-    """The canonical name without a version, as /v1/models lists it."""
+    """The canonical name as /v1/models lists it: of an alias with it, without a version."""
+    created: int
+    """Seconds since 1970: of the base, or of the version."""
     adapter_name: str | None = None
+    adapter_id: UUID | None = None
     version: int | None = None
     spec: AdapterSpec | None = None
     weights_key: str | None = None

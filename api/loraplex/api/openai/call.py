@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from loraplex.adapters_registry.versions.views import ResolvedModel
 from loraplex.api.openai.observation import CallClock
 from loraplex.api.text.choice_text import ChoiceText, Piece
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
-from loraplex.engine.protocol.identity import Digest
 from loraplex.engine.protocol.messages import FinishReason, GenerationRequest
 from loraplex.platform.metering.service import Usage
 from loraplex.platform.tenancy.principals import TenantPrincipal
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 COMPLETED, CANCELLED, FAILED = "completed", "cancelled", "failed"
+INTERNAL_CODE = "internal_error"
+"""The `error_code` of a failure that nobody foresaw."""
 
 
 @dataclass
@@ -54,8 +56,7 @@ class Call:
         *,
         request_id: str,
         model: str,
-        base_name: str,
-        adapter_digest: Digest | None,
+        resolved: ResolvedModel,
         choices: Sequence[Choice],
     ) -> None:
         self.request_id = request_id
@@ -63,14 +64,13 @@ class Call:
         self._services = services
         self._principal = principal
         self._model = model
-        self._base_name = base_name
-        self._adapter_digest = adapter_digest
+        self._resolved = resolved
         self._admitted_at: datetime | None = None
         self._pieces: asyncio.Queue[ChoicePiece | BaseException] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self._first: ChoicePiece | None = None
         self._settlement: asyncio.Task[None] | None = None
-        self._clock = CallClock(services.metrics, base_name)
+        self._clock = CallClock(services.metrics, resolved.base_name)
 
     async def begin(self) -> None:
         """Admit and dispatch; returns when the first output is there.
@@ -106,13 +106,15 @@ class Call:
         """Make `begin` or `pieces` raise this error soon."""
         self._pieces.put_nowait(error)
 
-    def end(self, outcome: str) -> "asyncio.Task[None]":
+    def end(self, outcome: str, failure: Exception | None = None) -> "asyncio.Task[None]":
         """Stop what still runs and settle, in a task of its own that shutdown waits for.
+
+        `failure` is what ended it, if anything did.
 
         Only the first call counts; each returns the settlement.
         """
         if self._settlement is None:
-            self._settlement = self._services.settlements.start(self._settle(outcome))
+            self._settlement = self._services.settlements.start(self._settle(outcome, failure))
         return self._settlement
 
     def usage(self) -> "CallUsage":
@@ -138,7 +140,7 @@ class Call:
             self._pieces.put_nowait(error)
 
     async def _generate(self, choice: Choice) -> None:
-        outputs = self._services.fleet.generate(self._base_name, choice.request)
+        outputs = self._services.fleet.generate(self._resolved.base_name, choice.request)
         # Leaving early, because a stop string ended the text, cancels the rest on the worker.
         async with aclosing(outputs):
             async for output in outputs:
@@ -153,7 +155,7 @@ class Call:
                     return
         raise EngineFailure("The worker ended the request before it was finished.")
 
-    async def _settle(self, outcome: str) -> None:
+    async def _settle(self, outcome: str, failure: Exception | None) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -163,19 +165,30 @@ class Call:
         used = self.usage()
         self._clock.finish(outcome, used.prompt_tokens, self.choices)
         has_run = used.output_tokens > 0
+        served = self._resolved
         await self._services.settlements.record(
             self._principal,
             Usage(
                 request_id=self.request_id,
                 model=self._model,
-                adapter_digest=self._adapter_digest,
+                adapter_digest=None if served.spec is None else served.spec.digest,
+                adapter_id=served.adapter_id,
+                adapter_version=served.version,
                 prompt_tokens=used.prompt_tokens if has_run else 0,
                 cached_tokens=used.cached_tokens if has_run else 0,
                 output_tokens=used.output_tokens,
                 outcome=outcome,
+                error_code=code_of(failure),
                 admitted_at=self._admitted_at,
             ),
         )
+
+
+def code_of(failure: Exception | None) -> str | None:
+    """What the ledger says of a failure; None when there was none."""
+    if failure is None:
+        return None
+    return failure.code if isinstance(failure, DomainError) else INTERNAL_CODE
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
+from starlette.requests import Request
 
 from loraplex.adapters_registry.versions.names import canonical_name
 from loraplex.adapters_registry.versions.views import ResolvedModel
@@ -12,12 +13,14 @@ from loraplex.api.openai.limits import context_of, fit, room_of
 from loraplex.api.openai.parameters import check_sequences, sampling_of, seed_of_choice
 from loraplex.api.openai.prompts import Prompt, PromptReader
 from loraplex.api.openai.schemas import GenerationBody
+from loraplex.api.served import pin
 from loraplex.api.services import Services
 from loraplex.api.text.choice_text import ChoiceText
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.messages import GenerationRequest
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
+CONVERSATION_HEADER = "x-conversation-id"
 PRESIGNED_SECONDS = 3600
 """How long a worker may take to come to fetching the adapter."""
 
@@ -34,10 +37,31 @@ class Wish:
     """Whether the answer goes on in the prompt's own text, rather than begin a turn."""
 
 
-async def resolve(services: Services, principal: TenantPrincipal, model: str) -> ResolvedModel:
-    """The one version that `model` means for all of this request; raises ModelNotFound."""
+async def resolve(
+    request: Request,
+    services: Services,
+    principal: TenantPrincipal,
+    body: GenerationBody,
+    request_id: str,
+) -> ResolvedModel:
+    """The one version that `model` means for all of this request; raises ModelNotFound.
+
+    Whatever the answer becomes from here on, its `x-adapter-version` tells which one it was.
+    """
+    sticky_key = conversation_of(request, body, request_id)
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        return await services.catalogue.resolve(session, principal, model)
+        resolved = await services.catalogue.resolve(
+            session, principal, body.model, sticky_key=sticky_key
+        )
+    pin(request, served_version(principal, resolved))
+    return resolved
+
+
+def conversation_of(request: Request, body: GenerationBody, request_id: str) -> str:
+    """What a rollout keeps to one version: the conversation, else the user, else the request."""
+    if conversation := request.headers.get(CONVERSATION_HEADER):
+        return f"conversation/{conversation}"
+    return f"user/{body.user}" if body.user else f"request/{request_id}"
 
 
 def prompt_reader(services: Services, resolved: ResolvedModel) -> PromptReader:
@@ -104,8 +128,7 @@ def prepare(
         principal,
         request_id=request_id,
         model=body.model,
-        base_name=resolved.base_name,
-        adapter_digest=resolved.spec.digest if resolved.spec else None,
+        resolved=resolved,
         choices=choices,
     )
 

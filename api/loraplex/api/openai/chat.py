@@ -12,7 +12,7 @@ from loraplex.api.documentation import OPENAI_ERROR, json_body, streamed
 from loraplex.api.openai.answer_schemas import ChatChunk, ChatCompletion, Usage
 from loraplex.api.openai.answers import Gathered, chat_logprobs, fingerprint
 from loraplex.api.openai.call import ChoicePiece
-from loraplex.api.openai.calls import Wish, prepare, prompt_reader, resolve, served_version
+from loraplex.api.openai.calls import Wish, prepare, prompt_reader, resolve
 from loraplex.api.openai.parameters import (
     CHAT_UNSERVED,
     chat_logprobs_wanted,
@@ -21,6 +21,7 @@ from loraplex.api.openai.parameters import (
 )
 from loraplex.api.openai.schemas import ChatBody
 from loraplex.api.openai.serving import Event, serve
+from loraplex.api.served import version_header
 from loraplex.api.services import ServicesDep
 from loraplex.api.text.choice_text import ShownToken
 from loraplex.api.text.token_bytes import TokenBytes
@@ -44,7 +45,8 @@ async def create_chat_completion(
     check_common(body)
     max_tokens, max_tokens_field = chat_max_tokens(body)
     logprobs = chat_logprobs_wanted(body)
-    resolved = await resolve(services, principal, body.model)
+    request_id = uuid4().hex
+    resolved = await resolve(request, services, principal, body, request_id)
     wish = Wish(
         prompts=await prompt_reader(services, resolved).chat(body),
         max_tokens=max_tokens,
@@ -52,11 +54,9 @@ async def create_chat_completion(
         logprobs=logprobs,
         continues=False,
     )
-    request_id = uuid4().hex
     call = prepare(services, principal, body, resolved, request_id, wish)
     shape = ChatShape(request_id, body, fingerprint(resolved.base_digest), services.text.tokens)
-    headers = {"x-adapter-version": served_version(principal, resolved)}
-    return await serve(request, call, shape, body, headers)
+    return await serve(request, call, shape, body, version_header(request))
 
 
 class ChatShape:

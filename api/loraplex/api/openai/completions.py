@@ -12,11 +12,12 @@ from loraplex.api.documentation import OPENAI_ERROR, json_body, streamed
 from loraplex.api.openai.answer_schemas import Completion, Usage
 from loraplex.api.openai.answers import Gathered, completion_logprobs, fingerprint
 from loraplex.api.openai.call import ChoicePiece
-from loraplex.api.openai.calls import Wish, prepare, prompt_reader, resolve, served_version
+from loraplex.api.openai.calls import Wish, prepare, prompt_reader, resolve
 from loraplex.api.openai.parameters import COMPLETION_UNSERVED, check_common, check_completion
 from loraplex.api.openai.prompts import Prompt
 from loraplex.api.openai.schemas import CompletionBody
 from loraplex.api.openai.serving import Event, serve
+from loraplex.api.served import version_header
 from loraplex.api.services import ServicesDep
 from loraplex.api.text.choice_text import ShownToken
 from loraplex.api.text.token_bytes import TokenBytes
@@ -39,7 +40,8 @@ async def create_completion(
     body = validate(CompletionBody, await read_json(request), COMPLETION_UNSERVED)
     check_common(body)
     check_completion(body)
-    resolved = await resolve(services, principal, body.model)
+    request_id = uuid4().hex
+    resolved = await resolve(request, services, principal, body, request_id)
     prompts = await prompt_reader(services, resolved).completions(body)
     wish = Wish(
         prompts=prompts,
@@ -48,13 +50,11 @@ async def create_completion(
         logprobs=body.logprobs,
         continues=True,
     )
-    request_id = uuid4().hex
     call = prepare(services, principal, body, resolved, request_id, wish)
     shape = CompletionShape(
         request_id, body, prompts, fingerprint(resolved.base_digest), services.text.tokens
     )
-    headers = {"x-adapter-version": served_version(principal, resolved)}
-    return await serve(request, call, shape, body, headers)
+    return await serve(request, call, shape, body, version_header(request))
 
 
 class CompletionShape:

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from loraplex.adapters_registry.errors import ModelNotFound
+from loraplex.adapters_registry.versions.service import PLATFORM
 from loraplex.adapters_registry.versions.views import CallableModel
 from loraplex.api.authentication import TenantDep
 from loraplex.api.documentation import OPENAI_ERROR
@@ -24,12 +24,11 @@ async def list_models(services: ServicesDep, principal: TenantDep) -> ModelList:
 async def get_model(model: str, services: ServicesDep, principal: TenantDep) -> Model:
     """One model by any name it can be called by; the id is its canonical one."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        resolved = await services.catalogue.resolve(session, principal, model)
-        found = await services.catalogue.callable_models(session, principal)
-    for one in found:
-        if one.id == resolved.id:
-            return _model(one)
-    raise ModelNotFound(model)
+        found = await services.catalogue.resolve(session, principal, model)
+    if found.adapter_name is None:
+        return Model(id=found.id, created=found.created, owned_by=PLATFORM, parent=None)
+    owner, parent = principal.tenant_name, found.base_name
+    return Model(id=found.id, created=found.created, owned_by=owner, parent=parent)
 
 
 def _model(one: CallableModel) -> Model:

@@ -61,8 +61,8 @@ async def serve(
     except asyncio.CancelledError:
         call.end(CANCELLED)
         raise
-    except Exception:
-        call.end(FAILED)
+    except Exception as error:
+        call.end(FAILED, error)
         raise
     await _settled(call.end(COMPLETED))
     return JSONResponse(shape.whole(gathered, usage_of(call.usage())), headers=dict(headers))
@@ -76,6 +76,7 @@ async def _gather(call: Call, gathered: Sequence[Gathered]) -> None:
 
 async def _frames(call: Call, shape: Shape, wants_usage: bool) -> AsyncGenerator[bytes, None]:
     """The stream's events to `[DONE]`, or to the error that ends it."""
+    failure: Exception | None = None
     outcome = CANCELLED  # unless it gets further: who closes this early has lost the client
     try:
         async with aclosing(call.pieces()) as pieces:
@@ -88,14 +89,14 @@ async def _frames(call: Call, shape: Shape, wants_usage: bool) -> AsyncGenerator
         await _settled(call.end(COMPLETED))
         yield DONE
     except DomainError as error:
-        outcome = FAILED
+        outcome, failure = FAILED, error
         yield frame(openai_body(error))
     except Exception as error:
-        outcome = FAILED
+        outcome, failure = FAILED, error
         log.error("stream_failed", request_id=call.request_id, exc_info=error)
         yield frame(openai_body(EngineFailure(INTERNAL)))
     finally:
-        call.end(outcome)
+        call.end(outcome, failure)
 
 
 async def _settled(settlement: "asyncio.Task[None]") -> None:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from loraplex.api.schemas import WireModel
 
@@ -48,6 +48,44 @@ class Adapter(WireModel):
     base: str
     created_at: datetime
     latest_version: Version | None
+
+
+class Alias(WireModel):
+    """A name for one of an adapter's versions. `latest` is computed and has no generation."""
+
+    adapter: str
+    alias: str
+    version: int
+    generation: int | None
+    """Grows with every move; the ETag, to be sent as If-Match by who moves the alias."""
+    model: str
+    """What to call it by: `<tenant>/<adapter>:<alias>`."""
+    moved_at: datetime | None
+
+
+class AliasTarget(WireModel):
+    version: Annotated[int, Field(ge=1, le=2**31 - 1)]
+
+
+class AliasMove(WireModel):
+    """One move of an alias; a version of null means that it was not set."""
+
+    alias: str
+    generation: int
+    kind: Literal["set", "removed", "rolled_back", "promoted"]
+    from_version: int | None
+    to_version: int | None
+    moved_at: datetime
+
+
+class AliasList(WireModel):
+    data: list[Alias]
+    next_cursor: str | None
+
+
+class AliasMoveList(WireModel):
+    data: list[AliasMove]
+    next_cursor: str | None
 
 
 class AdapterList(WireModel):

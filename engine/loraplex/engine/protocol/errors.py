@@ -19,6 +19,10 @@ class Kind(StrEnum):
     FORBIDDEN = "forbidden"
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
+    STALE = "stale"
+    """The caller's condition does not hold: the thing has changed since it was read."""
+    UNCONDITIONAL = "unconditional"
+    """The caller must say which state of the thing the change is for."""
     LIMITED = "limited"
     OVERLOADED = "overloaded"
 

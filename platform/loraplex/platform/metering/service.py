@@ -16,8 +16,8 @@ from loraplex.platform.tenancy.identity import TenantId
 class Usage:
     """What one request used, all its choices together.
 
-    `model` is what the client asked for; `outcome` how the request ended (a finish reason, or a
-    failure's code). `prompt_tokens` include `cached_tokens`.
+    `model` is what the client asked for; `outcome` how the request ended, and `error_code` which
+    failure ended it, if one did. `prompt_tokens` include `cached_tokens`.
     """
 
     request_id: str
@@ -28,6 +28,9 @@ class Usage:
     output_tokens: int
     outcome: str
     admitted_at: datetime
+    adapter_id: UUID | None = None
+    adapter_version: int | None = None
+    error_code: str | None = None
 
 
 async def record(
@@ -42,10 +45,13 @@ async def record(
             api_key_id=api_key_id,
             model=usage.model,
             adapter_digest=usage.adapter_digest,
+            adapter_id=usage.adapter_id,
+            adapter_version=usage.adapter_version,
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.cached_tokens,
             output_tokens=usage.output_tokens,
             outcome=usage.outcome,
+            error_code=usage.error_code,
             admitted_at=usage.admitted_at,
         )
         .on_conflict_do_nothing()

@@ -1,0 +1,108 @@
+"""Refusals about aliases and rollouts."""
+
+from uuid import UUID
+
+from loraplex.engine.protocol.errors import DomainError, Kind
+
+ALIAS_RULE = (
+    "1 to 64 lower-case letters, digits, '.', '_' and '-', beginning with a letter or digit; "
+    "not a version's number such as v3, and not latest, which is computed"
+)
+CONDITION_RULE = 'the alias\'s ETag, such as "3"'
+
+
+class InvalidAliasName(DomainError):
+    """The alias could be mistaken for a version, or is one nobody can move."""
+
+    kind, code = Kind.INVALID, "invalid_alias_name"
+
+    def __init__(self, name: str) -> None:
+        shown = name[:96]
+        super().__init__(
+            f"{shown!r} is no alias that can be set: {ALIAS_RULE}.",
+            field="alias",
+            rule=ALIAS_RULE,
+            value=shown,
+        )
+
+
+class AliasNotFound(DomainError):
+    """The adapter has no alias of this name."""
+
+    kind, code = Kind.NOT_FOUND, "alias_not_found"
+
+    def __init__(self, adapter: str, name: str) -> None:
+        shown = name[:96]
+        super().__init__(
+            f"The adapter {adapter!r} has no alias {shown!r}.", field="alias", value=shown
+        )
+
+
+class AliasChanged(DomainError):
+    """Somebody moved the alias since the caller looked."""
+
+    kind, code = Kind.STALE, "alias_changed"
+
+    def __init__(self, name: str, expected: int, generation: int | None) -> None:
+        now = "is not set" if generation is None else f"has generation {generation}"
+        super().__init__(
+            f"The alias {name!r} {now}, not {expected}: it was moved since you read it.",
+            field="If-Match",
+            rule=CONDITION_RULE,
+            value=expected,
+        )
+
+
+class ConditionMissing(DomainError):
+    """An alias that exists is moved only by who says which state of it was seen."""
+
+    kind, code = Kind.UNCONDITIONAL, "if_match_required"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The alias {name!r} exists; say in If-Match which generation of it you move.",
+            field="If-Match",
+            rule=CONDITION_RULE,
+        )
+
+
+class VersionNotCallable(DomainError):
+    """A name may only be pointed at a version that can be called."""
+
+    kind, code = Kind.CONFLICT, "version_not_callable"
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(
+            f"Version {number} cannot be called: it {why}.",
+            field="version",
+            rule="a version that is ready",
+            value=number,
+        )
+
+
+class NothingToRollBack(DomainError):
+    """The alias pointed at nothing before its last move."""
+
+    kind, code = Kind.CONFLICT, "nothing_to_roll_back"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The alias {name!r} was not set before its last move.",
+            field="alias",
+            rule="an alias that was moved from one version to another",
+            value=name,
+        )
+
+
+class RolloutOpen(DomainError):
+    """A rollout holds the alias; it ends by promotion or roll-back first."""
+
+    kind, code = Kind.CONFLICT, "rollout_open"
+
+    def __init__(self, alias: str, rollout_id: UUID) -> None:
+        super().__init__(
+            f"The alias {alias!r} is being rolled out; promote or roll back {rollout_id} first.",
+            field="alias",
+            rule="an alias without an open rollout",
+            value=str(rollout_id),
+        )

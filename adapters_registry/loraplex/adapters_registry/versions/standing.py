@@ -1,0 +1,24 @@
+"""Whether a version can be called, as a condition for Postgres and in words for its owner."""
+
+from sqlalchemy import ColumnElement, and_
+
+from loraplex.adapters_registry.versions.models import AdapterVersion, BaseModel, VersionStatus
+
+
+def is_callable(version: type[AdapterVersion], base: type[BaseModel]) -> ColumnElement[bool]:
+    """Whether a version may be called: ready, and made for the base as it is now."""
+    return and_(version.status == VersionStatus.READY, version.base_digest == base.digest)
+
+
+def obstacle(version: AdapterVersion, base: BaseModel) -> str | None:
+    """What follows "it"; None when nothing stands in the way."""
+    match VersionStatus(version.status):
+        case VersionStatus.REJECTED:
+            return "was rejected; its reasons say why"
+        case VersionStatus.UPLOADED | VersionStatus.VALIDATING:
+            return "is still being checked; try again in a moment"
+        case VersionStatus.READY:
+            pass
+    if version.base_digest != base.digest:
+        return "was made for another base model; upload it again"
+    return None
