@@ -39,6 +39,22 @@ CLASSES = {
     ("DELETE", "/api/v1/adapters/{name}/aliases/{alias}"): TENANT,
     ("GET", "/api/v1/adapters/{name}/aliases/{alias}/moves"): TENANT,
     ("POST", "/api/v1/adapters/{name}/aliases/{alias}/rollback"): TENANT,
+    ("DELETE", "/api/v1/adapters/{name}"): TENANT,
+    ("POST", "/api/v1/adapters/{name}/restore"): TENANT,
+    ("DELETE", "/api/v1/adapters/{name}/versions/{number}"): TENANT,
+    ("POST", "/api/v1/adapters/{name}/versions/{number}/restore"): TENANT,
+    ("GET", "/api/v1/adapters/{name}/rollouts"): TENANT,
+    ("POST", "/api/v1/adapters/{name}/rollouts"): TENANT,
+    ("GET", "/api/v1/adapters/{name}/rollouts/{rollout_id}"): TENANT,
+    ("PATCH", "/api/v1/adapters/{name}/rollouts/{rollout_id}"): TENANT,
+    ("POST", "/api/v1/adapters/{name}/rollouts/{rollout_id}/pause"): TENANT,
+    ("POST", "/api/v1/adapters/{name}/rollouts/{rollout_id}/resume"): TENANT,
+    ("POST", "/api/v1/adapters/{name}/rollouts/{rollout_id}/promote"): TENANT,
+    ("POST", "/api/v1/adapters/{name}/rollouts/{rollout_id}/roll-back"): TENANT,
+    ("POST", "/api/v1/admin/tenants/{tenant}/adapters/{name}/versions/{number}/quarantine"): (
+        OPERATOR
+    ),
+    ("POST", "/api/v1/admin/tenants/{tenant}/adapters/{name}/versions/{number}/release"): OPERATOR,
     ("GET", "/api/v1/admin/workers"): OPERATOR,
     ("GET", "/api/v1/admin/tenants"): OPERATOR,
     ("GET", "/api/v1/session"): EITHER,
@@ -53,6 +69,7 @@ GUARDED = [place for place, kind in CLASSES.items() if kind != ANYBODY]
 
 def path_of(template: str) -> str:
     values = {"upload_id": uuid4(), "import_id": uuid4(), "file": "f", "part": 1, "alias": "a"}
+    values |= {"rollout_id": uuid4(), "tenant": "t"}
     return template.format(model="m", name="n", number=1, **values)
 
 

@@ -32,6 +32,36 @@ class AdapterNotFound(DomainError):
         super().__init__(f"There is no adapter named {shown!r}.", field="name", value=shown)
 
 
+class AdapterDeleted(DomainError):
+    """A deleted adapter keeps its name until it is purged."""
+
+    kind, code = Kind.CONFLICT, "adapter_deleted"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The adapter {name!r} was deleted and keeps its name until it is purged; restore it, "
+            "or use another name.",
+            field="name",
+            rule="an adapter that is not deleted",
+            value=name,
+        )
+
+
+class VersionInUse(DomainError):
+    """A version that a name points at is not deleted."""
+
+    kind, code = Kind.CONFLICT, "version_in_use"
+
+    def __init__(self, number: int, alias: str) -> None:
+        super().__init__(
+            f"Version {number} is what the alias {alias!r} points at or is rolled out to; "
+            "move the alias or end the rollout first.",
+            field="version",
+            rule="a version that no alias and no open rollout names",
+            value=number,
+        )
+
+
 class VersionNotFound(DomainError):
     """The adapter has no version of this number."""
 

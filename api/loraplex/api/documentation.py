@@ -7,11 +7,12 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from loraplex.api.admin.schemas import QuarantineOrder
 from loraplex.api.openai.answer_schemas import ChatChunk, OpenAIError
 from loraplex.api.openai.schemas import ChatBody, CompletionBody
 from loraplex.api.schemas import Problem
 from loraplex.api.tenant.import_schemas import ImportRequest
-from loraplex.api.tenant.schemas import AliasTarget, SignIn
+from loraplex.api.tenant.schemas import AliasTarget, RolloutChange, RolloutPlan, SignIn
 from loraplex.api.tenant.upload_schemas import NewUpload, NoFields, PartUrlsWanted
 
 REFERENCE = "#/components/schemas/{model}"
@@ -20,6 +21,9 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     CompletionBody,
     SignIn,
     AliasTarget,
+    RolloutPlan,
+    RolloutChange,
+    QuarantineOrder,
     NewUpload,
     PartUrlsWanted,
     NoFields,

@@ -17,7 +17,7 @@ from loraplex.adapters_registry.uploads.resumable import ResumableUploads
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.api import documentation, errors, health, web
-from loraplex.api.admin import tenants, workers
+from loraplex.api.admin import quarantine, tenants, workers
 from loraplex.api.draining import Draining
 from loraplex.api.edge import Edge
 from loraplex.api.health import ReadinessCheck
@@ -25,7 +25,7 @@ from loraplex.api.metrics import Metrics
 from loraplex.api.openai import chat, completions, models
 from loraplex.api.services import Services
 from loraplex.api.settlement import Settlements
-from loraplex.api.tenant import adapters, aliases, imports, session, uploads
+from loraplex.api.tenant import adapters, aliases, imports, rollouts, session, uploads
 from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
@@ -73,10 +73,12 @@ def create_app(settings: Settings) -> FastAPI:
         session,
         adapters,
         aliases,
+        rollouts,
         uploads,
         imports,
         workers,
         tenants,
+        quarantine,
         health,
     ):
         app.include_router(module.router)

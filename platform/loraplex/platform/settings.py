@@ -103,6 +103,10 @@ class Settings(BaseSettings):
     """How long a resumable upload may take before it is given up and its bytes are released."""
     validation_seconds: int = 30
     validation_memory_bytes: int = 512 * 1024 * 1024
+    deleted_kept_seconds: int = Field(default=7 * 24 * 3600, ge=0)
+    """How long deleted adapters and versions can be restored, before they are purged."""
+    blob_grace_seconds: int = Field(default=24 * 3600, ge=3600)
+    """How long bytes that nothing refers to stay in the object store."""
 
     @property
     def models_dir(self) -> Path:

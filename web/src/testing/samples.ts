@@ -17,6 +17,7 @@ export const aVersion = (change: Partial<Version> = {}): Version => ({
   max_rank: 8,
   model: "acme/support:v1",
   created_at: "2026-01-02T03:04:05Z",
+  deleted_at: null,
   ...change,
 });
 
@@ -24,6 +25,7 @@ export const anAdapter = (change: Partial<Adapter> = {}): Adapter => ({
   name: "support",
   base: "smollm2-135m-instruct",
   created_at: "2026-01-02T03:04:05Z",
+  deleted_at: null,
   latest_version: aVersion(),
   ...change,
 });

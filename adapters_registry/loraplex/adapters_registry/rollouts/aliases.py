@@ -222,6 +222,13 @@ def check_condition(alias: str, row: Alias | None, expected: int | None) -> None
 
 async def check_target(session: AsyncSession, held: HeldAdapter, number: int) -> None:
     """Raise VersionNotFound or VersionNotCallable unless a name may point at the version."""
+    why = obstacle(await version_row(session, held, number), held.base)
+    if why is not None:
+        raise VersionNotCallable(number, why)
+
+
+async def version_row(session: AsyncSession, held: HeldAdapter, number: int) -> AdapterVersion:
+    """A version of any status; raises VersionNotFound."""
     statement = select(AdapterVersion).where(
         AdapterVersion.tenant_id == held.adapter.tenant_id,
         AdapterVersion.adapter_id == held.adapter.id,
@@ -230,9 +237,7 @@ async def check_target(session: AsyncSession, held: HeldAdapter, number: int) ->
     version = await session.scalar(statement)
     if version is None:
         raise VersionNotFound(held.adapter.name, number)
-    why = obstacle(version, held.base)
-    if why is not None:
-        raise VersionNotCallable(number, why)
+    return version
 
 
 async def check_no_rollout(session: AsyncSession, adapter: Adapter, alias: str) -> None:
@@ -250,14 +255,14 @@ async def check_no_rollout(session: AsyncSession, adapter: Adapter, alias: str) 
 
 async def hold(session: AsyncSession, principal: TenantPrincipal, name: str) -> HeldAdapter:
     held = await VersionRepository(session).hold_adapter(principal.tenant_id, name)
-    if held is None:
+    if held is None or held.adapter.deleted_at is not None:
         raise AdapterNotFound(name)
     return held
 
 
 async def find(session: AsyncSession, principal: TenantPrincipal, name: str) -> Adapter:
     mine = (Adapter.tenant_id == principal.tenant_id) & (Adapter.name == name)
-    adapter = await session.scalar(select(Adapter).where(mine))
+    adapter = await session.scalar(select(Adapter).where(mine, Adapter.deleted_at.is_(None)))
     if adapter is None:
         raise AdapterNotFound(name)
     return adapter

@@ -106,3 +106,44 @@ class RolloutOpen(DomainError):
             rule="an alias without an open rollout",
             value=str(rollout_id),
         )
+
+
+class RolloutNotFound(DomainError):
+    """The adapter has no rollout of this id."""
+
+    kind, code = Kind.NOT_FOUND, "rollout_not_found"
+
+    def __init__(self, adapter: str, rollout_id: UUID) -> None:
+        super().__init__(
+            f"The adapter {adapter!r} has no rollout {rollout_id}.",
+            field="rollout_id",
+            value=str(rollout_id),
+        )
+
+
+class RolloutEnded(DomainError):
+    """The rollout has ended another way; what ended stays as it is."""
+
+    kind, code = Kind.CONFLICT, "rollout_ended"
+
+    def __init__(self, rollout_id: UUID, status: str) -> None:
+        super().__init__(
+            f"The rollout {rollout_id} has ended: it was {status.replace('_', ' ')}.",
+            field="rollout_id",
+            rule="a rollout that is running or paused",
+            value=status,
+        )
+
+
+class SameVersion(DomainError):
+    """A rollout needs two versions."""
+
+    kind, code = Kind.CONFLICT, "same_version"
+
+    def __init__(self, alias: str, number: int) -> None:
+        super().__init__(
+            f"The alias {alias!r} points at version {number} already.",
+            field="version",
+            rule="another version than the alias points at",
+            value=number,
+        )

@@ -33,6 +33,7 @@ class Blob(Base, Created):
     """
 
     __tablename__ = "blobs"
+    __table_args__ = (Index("blobs_created_at_idx", "created_at"),)
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
     digest: Mapped[str] = mapped_column(primary_key=True)

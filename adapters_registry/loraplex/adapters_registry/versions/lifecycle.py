@@ -177,7 +177,10 @@ async def ask(session: AsyncSession, version: AdapterVersion) -> None:
 
 
 async def reopen(session: AsyncSession, version: AdapterVersion) -> None:
-    """Ask again for a version that was given up; leaves any other as it is."""
+    """Undelete a version whose bytes came again, and ask again for one that was given up."""
+    if version.deleted_at is not None:
+        version.deleted_at = None
+        await session.flush()
     if version.status != VersionStatus.REJECTED or not is_given_up(version):
         return
     statement = (

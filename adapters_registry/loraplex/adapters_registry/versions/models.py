@@ -4,7 +4,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID, uuid4
 
-from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from loraplex.platform.database.base import Base, Created
@@ -33,12 +33,19 @@ class Adapter(Base, Created):
     """A tenant's named line of versions, for one base model."""
 
     __tablename__ = "adapters"
-    __table_args__ = (UniqueConstraint("tenant_id", "id"), UniqueConstraint("tenant_id", "name"))
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "id"),
+        UniqueConstraint("tenant_id", "name"),
+        Index(None, "deleted_at", postgresql_where=text("deleted_at IS NOT NULL")),
+    )
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id"))
     name: Mapped[str]
     base_model_id: Mapped[UUID] = mapped_column(ForeignKey("base_models.id"))
+    deleted_at: Mapped[datetime | None]
+    last_number: Mapped[int] = mapped_column(default=0)
+    """The newest version's number, purged ones too: none is given twice."""
 
 
 class AdapterVersion(Base, Created):
@@ -46,7 +53,7 @@ class AdapterVersion(Base, Created):
 
     `digest` is the canonical manifest's (base digest, both files' digests); `spec` is the
     AdapterSpec message once ready, `max_rank` its largest. `deadline_at`, `attempts` and
-    `last_error` serve the sweeper.
+    `last_error` serve the sweeper. Deleted or quarantined it cannot be called, whatever its status.
     """
 
     __tablename__ = "adapter_versions"
@@ -55,6 +62,9 @@ class AdapterVersion(Base, Created):
         UniqueConstraint("tenant_id", "adapter_id", "number"),
         UniqueConstraint("tenant_id", "adapter_id", "digest"),
         ForeignKeyConstraint(["tenant_id", "adapter_id"], ["adapters.tenant_id", "adapters.id"]),
+        Index(None, "deleted_at", postgresql_where=text("deleted_at IS NOT NULL")),
+        Index("adapter_versions_weights_digest_idx", "tenant_id", "weights_digest"),
+        Index("adapter_versions_config_digest_idx", "tenant_id", "config_digest"),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
@@ -73,3 +83,6 @@ class AdapterVersion(Base, Created):
     deadline_at: Mapped[datetime]
     attempts: Mapped[int] = mapped_column(default=0)
     last_error: Mapped[str | None]
+    deleted_at: Mapped[datetime | None]
+    quarantined_at: Mapped[datetime | None]
+    quarantine_reason: Mapped[str | None]

@@ -144,7 +144,7 @@ def pointed(tenant_id: TenantId, which: ColumnElement[bool], *, or_newest: bool)
                 is_meant,
             ),
         )
-        .where(Adapter.tenant_id == tenant_id)
+        .where(Adapter.tenant_id == tenant_id, Adapter.deleted_at.is_(None))
         .options(defer(AdapterVersion.spec), defer(BaseModel.module_table))
         .order_by(Adapter.name, Alias.name)
     )

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
+from loraplex.adapters_registry.errors import AdapterDeleted
 from loraplex.adapters_registry.versions.models import Adapter, AdapterVersion, BaseModel
 from loraplex.adapters_registry.versions.standing import is_callable
 from loraplex.engine.protocol.identity import Digest
@@ -48,7 +49,11 @@ def callable_versions(tenant_id: TenantId) -> "Select[Adapter, AdapterVersion, B
             & (AdapterVersion.tenant_id == Adapter.tenant_id),
         )
         .join(BaseModel, BaseModel.id == Adapter.base_model_id)
-        .where(Adapter.tenant_id == tenant_id, is_callable(AdapterVersion, BaseModel))
+        .where(
+            Adapter.tenant_id == tenant_id,
+            Adapter.deleted_at.is_(None),
+            is_callable(AdapterVersion, BaseModel),
+        )
         .options(defer(AdapterVersion.spec), defer(BaseModel.module_table))
     )
 
@@ -95,10 +100,11 @@ class VersionRepository:
         return spec
 
     async def adapters(
-        self, tenant_id: TenantId, wanted: PageRequest
+        self, tenant_id: TenantId, wanted: PageRequest, *, deleted: bool = False
     ) -> Page[tuple[Adapter, str, AdapterVersion]]:
-        """A tenant's adapters, by name; each with what `adapter` tells."""
-        return await ADAPTERS_BY_NAME.page(self.session, _adapters(tenant_id), wanted)
+        """A tenant's adapters, by name, or the deleted ones; each with what `adapter` tells."""
+        statement = _adapters(tenant_id).where(Adapter.deleted_at.is_not(None) == deleted)
+        return await ADAPTERS_BY_NAME.page(self.session, statement, wanted)
 
     async def adapter(self, tenant_id: TenantId, name: str) -> AdapterRow | None:
         """An adapter with its base's name and newest version of any status."""
@@ -107,10 +113,12 @@ class VersionRepository:
         return None if row is None else AdapterRow(*row)
 
     async def versions(
-        self, tenant_id: TenantId, name: str, wanted: PageRequest
+        self, tenant_id: TenantId, name: str, wanted: PageRequest, *, deleted: bool = False
     ) -> Page[tuple[AdapterVersion]]:
-        """An adapter's versions, newest first."""
-        return await NEWEST_VERSIONS.page(self.session, _versions(tenant_id, name), wanted)
+        """An adapter's versions, or the deleted ones, newest first."""
+        is_wanted = AdapterVersion.deleted_at.is_not(None) == deleted
+        statement = _versions(tenant_id, name).where(is_wanted)
+        return await NEWEST_VERSIONS.page(self.session, statement, wanted)
 
     async def version(
         self,
@@ -144,8 +152,10 @@ class VersionRepository:
         return version, (await self.session.scalars(statement)).one()
 
     async def hold_adapter(self, tenant_id: TenantId, name: str) -> HeldAdapter | None:
-        """An adapter and its base; what its names point at stands still until this transaction
-        ends."""
+        """An adapter, deleted or not, and its base, held until this transaction ends.
+
+        What its names point at stands still meanwhile.
+        """
         statement = (
             select(Adapter, BaseModel)
             .join(BaseModel, BaseModel.id == Adapter.base_model_id)
@@ -160,6 +170,7 @@ class VersionRepository:
         """The adapter, made when missing, held until this transaction ends.
 
         Holding it makes numbering and the search for identical bytes safe from a second upload.
+        Raises AdapterDeleted: a deleted adapter keeps its name until it is purged.
         """
         made = insert(Adapter).values(tenant_id=tenant_id, name=name, base_model_id=base.id)
         await self.session.execute(
@@ -167,7 +178,10 @@ class VersionRepository:
         )
         mine = (Adapter.tenant_id == tenant_id) & (Adapter.name == name)
         statement = select(Adapter).where(mine).with_for_update()
-        return (await self.session.scalars(statement)).one()
+        adapter = (await self.session.scalars(statement)).one()
+        if adapter.deleted_at is not None:
+            raise AdapterDeleted(name)
+        return adapter
 
     async def identical(self, adapter: Adapter, digest: Digest) -> AdapterVersion | None:
         statement = select(AdapterVersion).where(
@@ -178,18 +192,16 @@ class VersionRepository:
         return await self.session.scalar(statement.options(defer(AdapterVersion.spec)))
 
     async def next_number(self, adapter: Adapter) -> int:
-        statement = select(func.coalesce(func.max(AdapterVersion.number), 0) + 1).where(
-            AdapterVersion.tenant_id == adapter.tenant_id,
-            AdapterVersion.adapter_id == adapter.id,
-        )
-        number: int = (await self.session.execute(statement)).scalar_one()
-        return number
+        """A number that no version of the adapter ever had; the caller holds the adapter."""
+        adapter.last_number += 1
+        await self.session.flush()
+        return adapter.last_number
 
 
 def _adapters(tenant_id: TenantId) -> "Select[Adapter, str, AdapterVersion]":
     newest = (
         select(func.max(AdapterVersion.number))
-        .where(AdapterVersion.adapter_id == Adapter.id)
+        .where(AdapterVersion.adapter_id == Adapter.id, AdapterVersion.deleted_at.is_(None))
         .correlate(Adapter)
         .scalar_subquery()
     )

@@ -116,10 +116,19 @@ class Catalogue:
         return found
 
     async def list_adapters(
-        self, session: AsyncSession, principal: TenantPrincipal, wanted: PageRequest = FIRST_PAGE
+        self,
+        session: AsyncSession,
+        principal: TenantPrincipal,
+        wanted: PageRequest = FIRST_PAGE,
+        *,
+        deleted: bool = False,
     ) -> Page[AdapterView]:
-        """A tenant's adapters by name, those without a ready version too. Raises InvalidCursor."""
-        page = await VersionRepository(session).adapters(principal.tenant_id, wanted)
+        """A tenant's adapters by name, those without a ready version too; or the deleted ones.
+
+        Raises InvalidCursor.
+        """
+        rows = VersionRepository(session)
+        page = await rows.adapters(principal.tenant_id, wanted, deleted=deleted)
         return page.map(lambda row: AdapterView.of(*row, principal.tenant_name))
 
     async def get_adapter(
@@ -137,10 +146,15 @@ class Catalogue:
         principal: TenantPrincipal,
         name: str,
         wanted: PageRequest = FIRST_PAGE,
+        *,
+        deleted: bool = False,
     ) -> Page[VersionView]:
-        """An adapter's versions, newest first; raises AdapterNotFound and InvalidCursor."""
+        """An adapter's versions, or the deleted ones, newest first.
+
+        Raises AdapterNotFound and InvalidCursor.
+        """
         rows = VersionRepository(session)
-        page = await rows.versions(principal.tenant_id, name, wanted)
+        page = await rows.versions(principal.tenant_id, name, wanted, deleted=deleted)
         if not page.items and await rows.adapter(principal.tenant_id, name) is None:
             raise AdapterNotFound(name)
         return page.map(lambda row: VersionView.of(row[0], principal.tenant_name, name))

@@ -31,6 +31,8 @@ class VersionView:
     max_rank: int | None
     model: str
     created_at: datetime
+    deleted_at: datetime | None
+    quarantine_reason: str | None
 
     @classmethod
     def of(cls, row: AdapterVersion, tenant_name: str, adapter_name: str) -> Self:
@@ -44,6 +46,8 @@ class VersionView:
             max_rank=row.max_rank,
             model=canonical_name(tenant_name, adapter_name, row.number),
             created_at=row.created_at,
+            deleted_at=row.deleted_at,
+            quarantine_reason=row.quarantine_reason,
         )
 
 
@@ -54,6 +58,7 @@ class AdapterView:
     name: str
     base: str
     created_at: datetime
+    deleted_at: datetime | None
     latest_version: VersionView | None
 
     @classmethod
@@ -64,6 +69,7 @@ class AdapterView:
             name=adapter.name,
             base=base_name,
             created_at=adapter.created_at,
+            deleted_at=adapter.deleted_at,
             latest_version=VersionView.of(latest, tenant_name, adapter.name) if latest else None,
         )
 

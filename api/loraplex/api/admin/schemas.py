@@ -1,7 +1,9 @@
 """The bodies of operators' routes on the wire."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import StringConstraints
 
 from loraplex.api.schemas import WireModel
 
@@ -44,6 +46,11 @@ class Worker(WireModel):
 
 class WorkerList(WireModel):
     data: list[Worker]
+
+
+class QuarantineOrder(WireModel):
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    """Shown to the tenant and sent with the event."""
 
 
 class Tenant(WireModel):

@@ -78,8 +78,11 @@ class Call:
         Raises the refusal or the failure that came instead: the answer still has no first byte.
         """
         self._services.draining.enter(self)
+        spec = self._resolved.spec
         try:
-            await self._services.admission.admit(self._principal, self.request_id)
+            await self._services.admission.admit(
+                self._principal, self.request_id, None if spec is None else spec.weights_digest
+            )
         except BaseException:
             self._services.draining.leave(self)
             raise

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as PathParameter
 
 from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
+from loraplex.adapters_registry.versions import removal
 from loraplex.adapters_registry.versions.views import AdapterView, VersionView
 from loraplex.api.authentication import TenantDep
 from loraplex.api.documentation import PROBLEM, form_body
@@ -20,16 +21,19 @@ from loraplex.api.tenant.schemas import Adapter, AdapterList, Reason, Version, V
 router = APIRouter(prefix="/api/v1/adapters", tags=["adapters"], responses=PROBLEM)
 
 CONFIG, MODEL = "adapter_config", "adapter_model"
+DeletedQuery = Annotated[
+    bool, Query(description="Those that were deleted and can be restored, in place of the others.")
+]
 Number = Annotated[int, PathParameter(ge=1, le=2**31 - 1)]
 
 
 @router.get("", operation_id="listAdapters")
 async def list_adapters(
-    services: ServicesDep, principal: TenantDep, wanted: PageDep
+    services: ServicesDep, principal: TenantDep, wanted: PageDep, deleted: DeletedQuery = False
 ) -> AdapterList:
     """The tenant's adapters, by name, each with its newest version of whatever status."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        page = await services.catalogue.list_adapters(session, principal, wanted)
+        page = await services.catalogue.list_adapters(session, principal, wanted, deleted=deleted)
     return AdapterList(data=[_adapter(one) for one in page.items], next_cursor=page.next_cursor)
 
 
@@ -42,12 +46,20 @@ async def get_adapter(name: str, services: ServicesDep, principal: TenantDep) ->
 
 @router.get("/{name}/versions", operation_id="listVersions")
 async def list_versions(
-    name: str, services: ServicesDep, principal: TenantDep, wanted: PageDep
+    name: str,
+    services: ServicesDep,
+    principal: TenantDep,
+    wanted: PageDep,
+    deleted: DeletedQuery = False,
 ) -> VersionList:
     """An adapter's versions, newest first."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        page = await services.catalogue.list_versions(session, principal, name, wanted)
-    return VersionList(data=[_version(one) for one in page.items], next_cursor=page.next_cursor)
+        page = await services.catalogue.list_versions(
+            session, principal, name, wanted, deleted=deleted
+        )
+    return VersionList(
+        data=[version_shown(one) for one in page.items], next_cursor=page.next_cursor
+    )
 
 
 @router.get("/{name}/versions/{number}", operation_id="getVersion")
@@ -56,7 +68,39 @@ async def get_version(
 ) -> Version:
     """One version; its status ends as ready or rejected, then with reasons."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        return _version(await services.catalogue.get_version(session, principal, name, number))
+        return version_shown(await services.catalogue.get_version(session, principal, name, number))
+
+
+@router.delete("/{name}", operation_id="deleteAdapter")
+async def delete_adapter(name: str, services: ServicesDep, principal: TenantDep) -> Adapter:
+    """Delete an adapter with its versions and aliases; it can be restored until it is purged."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _adapter(await removal.delete_adapter(session, principal, name))
+
+
+@router.post("/{name}/restore", operation_id="restoreAdapter")
+async def restore_adapter(name: str, services: ServicesDep, principal: TenantDep) -> Adapter:
+    """Undo a deletion."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _adapter(await removal.restore_adapter(session, principal, name))
+
+
+@router.delete("/{name}/versions/{number}", operation_id="deleteVersion")
+async def delete_version(
+    name: str, number: Number, services: ServicesDep, principal: TenantDep
+) -> Version:
+    """Delete a version that no alias and no open rollout names; it can be restored."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return version_shown(await removal.delete_version(session, principal, name, number))
+
+
+@router.post("/{name}/versions/{number}/restore", operation_id="restoreVersion")
+async def restore_version(
+    name: str, number: Number, services: ServicesDep, principal: TenantDep
+) -> Version:
+    """Undo a deletion."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return version_shown(await removal.restore_version(session, principal, name, number))
 
 
 @router.post(
@@ -90,7 +134,7 @@ async def upload_version(
         )
     response.status_code = 202 if is_new else 200
     response.headers["Location"] = f"/api/v1/adapters/{name}/versions/{view.version}"
-    return _version(view)
+    return version_shown(view)
 
 
 def _announced_bytes(request: Request, limits: Sequence[FileLimit]) -> int:
@@ -105,11 +149,12 @@ def _adapter(view: AdapterView) -> Adapter:
         name=view.name,
         base=view.base,
         created_at=view.created_at,
-        latest_version=None if view.latest_version is None else _version(view.latest_version),
+        deleted_at=view.deleted_at,
+        latest_version=None if view.latest_version is None else version_shown(view.latest_version),
     )
 
 
-def _version(view: VersionView) -> Version:
+def version_shown(view: VersionView) -> Version:
     return Version(
         adapter=view.adapter,
         version=view.version,
@@ -123,4 +168,6 @@ def _version(view: VersionView) -> Version:
         max_rank=view.max_rank,
         model=view.model,
         created_at=view.created_at,
+        deleted_at=view.deleted_at,
+        quarantine_reason=view.quarantine_reason,
     )

@@ -21,4 +21,6 @@ class Reservation(Base, Created):
     request_id: Mapped[str] = mapped_column(primary_key=True)
     gateway_id: Mapped[str]
     api_key_id: Mapped[UUID]
+    weights_digest: Mapped[str | None]
+    """The adapter's bytes that a worker may yet fetch: they stay while the request runs."""
     expires_at: Mapped[datetime] = mapped_column(index=True)

@@ -8,13 +8,14 @@ import asyncio
 from datetime import timedelta
 from typing import NoReturn
 
-from sqlalchemy import bindparam, delete, func, literal, select, text
+from sqlalchemy import String, bindparam, delete, func, literal, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession
 from structlog import get_logger
 
+from loraplex.engine.protocol.identity import Digest
 from loraplex.platform.admission.errors import TooManyConcurrentRequests
 from loraplex.platform.admission.models import Reservation
 from loraplex.platform.database.sessions import Database
@@ -48,15 +49,20 @@ class Admission:
         self._gateway_id = gateway_id
         self._held: set[str] = set()
 
-    async def admit(self, principal: TenantPrincipal, request_id: str) -> None:
-        """Reserve the request's place among its tenant's.
+    async def admit(
+        self,
+        principal: TenantPrincipal,
+        request_id: str,
+        weights_digest: Digest | None = None,
+    ) -> None:
+        """Reserve the request's place among its tenant's, and its adapter's bytes.
 
         Raises TooManyConcurrentRequests and TenantSuspended; nothing is reserved then. What is
         admitted must be settled, however it ends.
         """
         async with self._database.unit_of_work(principal.tenant_id) as session:
             await session.execute(BEGIN_ADMISSION, {"tenant": str(principal.tenant_id)})
-            if not await self._reserve(session, principal, request_id):
+            if not await self._reserve(session, principal, request_id, weights_digest):
                 await _refuse(session, principal)
         self._held.add(request_id)
 
@@ -94,7 +100,11 @@ class Admission:
                 log.warning("reservations_not_renewed", error=type(error).__name__)
 
     async def _reserve(
-        self, session: AsyncSession, principal: TenantPrincipal, request_id: str
+        self,
+        session: AsyncSession,
+        principal: TenantPrincipal,
+        request_id: str,
+        weights_digest: Digest | None,
     ) -> bool:
         running = (
             select(func.count())
@@ -110,14 +120,19 @@ class Admission:
             literal(request_id),
             literal(self._gateway_id),
             literal(principal.key_id),
+            literal(weights_digest, String),
             func.clock_timestamp() + literal(LEASE),
         ).where(
             Tenant.id == principal.tenant_id,
             Tenant.state == TenantState.ACTIVE,
             running < Tenant.max_concurrent_requests,
         )
-        columns = ["tenant_id", "request_id", "gateway_id", "api_key_id", "expires_at"]
-        statement = insert(Reservation).from_select(columns, place).returning(Reservation.tenant_id)
+        columns = ["tenant_id", "request_id", "gateway_id", "api_key_id", "weights_digest"]
+        statement = (
+            insert(Reservation)
+            .from_select([*columns, "expires_at"], place)
+            .returning(Reservation.tenant_id)
+        )
         return await session.scalar(statement) is not None
 
 

@@ -1,0 +1,128 @@
+"""An adapter's rollouts: start, watch, weigh, pause, promote, roll back."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Path, Request, Response
+
+from loraplex.adapters_registry.rollouts import service
+from loraplex.adapters_registry.rollouts.service import Plan
+from loraplex.adapters_registry.rollouts.views import RolloutView
+from loraplex.api.authentication import TenantDep
+from loraplex.api.documentation import PROBLEM, json_body
+from loraplex.api.pages import PageDep
+from loraplex.api.services import ServicesDep
+from loraplex.api.tenant.schemas import Rollout, RolloutChange, RolloutList, RolloutPlan
+from loraplex.api.validation import read_json, validate
+
+router = APIRouter(prefix="/api/v1/adapters/{name}/rollouts", tags=["rollouts"], responses=PROBLEM)
+
+RolloutId = Annotated[UUID, Path(description="The rollout's id.")]
+
+
+@router.post("", operation_id="startRollout", status_code=201, openapi_extra=json_body(RolloutPlan))
+async def start_rollout(
+    name: str,
+    request: Request,
+    response: Response,
+    services: ServicesDep,
+    principal: TenantDep,
+) -> Rollout:
+    """Send a share of an alias's conversations to another version."""
+    wanted = validate(RolloutPlan, await read_json(request))
+    plan = Plan(**wanted.model_dump())
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        view = await service.start(session, principal, name, plan)
+    response.headers["Location"] = f"/api/v1/adapters/{name}/rollouts/{view.id}"
+    return _rollout(view)
+
+
+@router.get("", operation_id="listRollouts")
+async def list_rollouts(
+    name: str, services: ServicesDep, principal: TenantDep, wanted: PageDep
+) -> RolloutList:
+    """The adapter's rollouts, newest first."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        page = await service.list_rollouts(session, principal, name, wanted)
+    return RolloutList(data=[_rollout(one) for one in page.items], next_cursor=page.next_cursor)
+
+
+@router.get("/{rollout_id}", operation_id="getRollout")
+async def get_rollout(
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+) -> Rollout:
+    """One rollout, with what was last observed of its new version."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _rollout(await service.get_rollout(session, principal, name, rollout_id))
+
+
+@router.patch("/{rollout_id}", operation_id="changeRollout", openapi_extra=json_body(RolloutChange))
+async def change_rollout(
+    name: str,
+    rollout_id: RolloutId,
+    request: Request,
+    services: ServicesDep,
+    principal: TenantDep,
+) -> Rollout:
+    """Give the new version another share. Who got it keeps it when the share grows."""
+    change = validate(RolloutChange, await read_json(request))
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _rollout(
+            await service.set_weight(session, principal, name, rollout_id, change.weight)
+        )
+
+
+@router.post("/{rollout_id}/pause", operation_id="pauseRollout")
+async def pause_rollout(
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+) -> Rollout:
+    """Send nothing to the new version until the rollout is resumed."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _rollout(await service.pause(session, principal, name, rollout_id))
+
+
+@router.post("/{rollout_id}/resume", operation_id="resumeRollout")
+async def resume_rollout(
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+) -> Rollout:
+    """Send the new version its share again, and count its errors anew."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _rollout(await service.resume(session, principal, name, rollout_id))
+
+
+@router.post("/{rollout_id}/promote", operation_id="promoteRollout")
+async def promote_rollout(
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+) -> Rollout:
+    """Move the alias to the new version and end the rollout."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _rollout(await service.promote(session, principal, name, rollout_id))
+
+
+@router.post("/{rollout_id}/roll-back", operation_id="rollBackRollout")
+async def roll_back_rollout(
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+) -> Rollout:
+    """Leave the alias where it is and end the rollout."""
+    async with services.database.unit_of_work(principal.tenant_id) as session:
+        return _rollout(await service.roll_back(session, principal, name, rollout_id))
+
+
+def _rollout(view: RolloutView) -> Rollout:
+    return Rollout(
+        id=str(view.id),
+        adapter=view.adapter,
+        alias=view.alias,
+        stable_version=view.stable_version,
+        version=view.version,
+        weight=view.weight,
+        status=view.status.value,
+        error_rate_limit=view.error_rate_limit,
+        window_seconds=view.window_seconds,
+        minimum_requests=view.minimum_requests,
+        observed_requests=view.observed_requests,
+        observed_errors=view.observed_errors,
+        created_at=view.created_at,
+        ended_at=view.ended_at,
+        end_reason=view.end_reason,
+    )
