@@ -273,6 +273,31 @@ class Case:
         submission = self.submit()
         assert submission.accepted.wait(60), submission.refused
 
+    def upload_in_parts(self) -> None:
+        """A resumable upload, up to the answer that it completes."""
+        files = {
+            "adapter_config.json": self.files.config,
+            "adapter_model.safetensors": self.files.weights,
+        }
+        sizes = [{"name": name, "size_bytes": len(data)} for name, data in files.items()]
+        with self.pipeline.client() as client:
+            made = client.post("/api/v1/uploads", json={"adapter": self.files.name, "files": sizes})
+            assert made.status_code == 201, made.text
+            place = f"/api/v1/uploads/{made.json()['id']}"
+            for file in made.json()["files"]:
+                data = files[file["name"]]
+                for start in range(0, len(data), file["part_bytes"]):
+                    number = start // file["part_bytes"] + 1
+                    part = data[start : start + file["part_bytes"]]
+                    path = f"{place}/files/{file['name']}/parts/{number}"
+                    assert client.put(path, content=part).is_success
+            answer = client.post(f"{place}/complete", json={})
+            assert answer.status_code == 202, answer.text
+
+    def is_completion_begun(self) -> bool:
+        begun = "SELECT 1 FROM uploads WHERE adapter_name = %(name)s AND claimed_at IS NOT NULL"
+        return bool(self.pipeline.rows(begun, name=self.files.name))
+
     def version(self) -> dict[str, Any] | None:
         found = self.versions()
         return found[0] if found else None
@@ -313,7 +338,11 @@ class Case:
             name=self.files.name,
         )
         log = self.pipeline.platform.data_dir / "logs" / "jobs.log"
-        return f"{versions}\n{imports}\n{log.read_text()[-2000:]}"
+        uploads = self.pipeline.rows(
+            "SELECT status, attempts, last_error, error FROM uploads WHERE adapter_name = %(name)s",
+            name=self.files.name,
+        )
+        return f"{versions}\n{uploads}\n{imports}\n{log.read_text()[-2000:]}"
 
     def bring_deadlines_forward(self) -> None:
         """As if time had passed for what waits of this adapter; nothing else is touched."""
@@ -325,6 +354,8 @@ class Case:
 DEADLINES: tuple[LiteralString, ...] = (
     "UPDATE adapter_versions v SET deadline_at = now() FROM adapters a"
     " WHERE a.id = v.adapter_id AND a.name = %(name)s AND v.status IN ('uploaded', 'validating')",
+    "UPDATE uploads SET deadline_at = now()"
+    " WHERE adapter_name = %(name)s AND status = 'completing'",
     "UPDATE imports SET deadline_at = now()"
     " WHERE adapter_name = %(name)s AND status IN ('queued', 'fetching')",
 )

@@ -119,6 +119,22 @@ def recorded(case: Case) -> None:
     wait_for("the record", lambda: case.has_status("ready"))
 
 
+def completing(case: Case) -> None:
+    """The job has claimed a resumable upload; the store gives it no bytes."""
+    with ExitStack() as jobs:
+        jobs.enter_context(case.pipeline.stopped("jobs"))
+        case.upload_in_parts()
+        case.hold.enter_context(case.pipeline.stopped("object store"))
+    wait_for("completion to begin", case.is_completion_begun)
+
+
+def registering(case: Case) -> None:
+    """A resumable upload's bytes lie under their digest, and wait to become a version."""
+    is_waited_for = case.hold.enter_context(case.pipeline.locked(NEW_ADAPTERS))
+    case.upload_in_parts()
+    wait_for("the version to wait", is_waited_for)
+
+
 def fetching(case: Case) -> None:
     """An import has a part of the bytes; its source sends no more."""
     source = case.clients.enter_context(serving_source(case.files))
@@ -147,6 +163,8 @@ STAGES: dict[str, Hold] = {
     "fetched": fetched,
     "verdict": verdict,
     "recorded": recorded,
+    "completing": completing,
+    "registering": registering,
     "fetching": fetching,
     "imported": imported,
 }
@@ -159,6 +177,8 @@ SAMPLE = [
     ("fetched", "jobs"),
     ("verdict", "postgres"),
     ("recorded", "jobs"),
+    ("completing", "object store"),
+    ("registering", "jobs"),
     ("fetching", "jobs"),
     ("imported", "controller"),
 ]
@@ -180,13 +200,19 @@ def test_a_kill_loses_no_upload_and_makes_no_second_version(
         finish(case)
     assert [one["number"] for one in case.versions()] == [1]
     wait_for("every message to be sent", case.is_message_published)
+    uploads = pipeline.rows(
+        "SELECT u.status, u.version, r.id AS reservation FROM uploads u"
+        " LEFT JOIN storage_reservations r ON r.id = u.id WHERE adapter_name = %(name)s",
+        name=files.name,
+    )
+    registered = {"status": "completed", "version": 1, "reservation": None}
+    assert all(one == registered for one in uploads)
     imports = pipeline.rows(
         "SELECT i.status, i.version, i.sealed_source, r.id AS reservation FROM imports i"
         " LEFT JOIN storage_reservations r ON r.id = i.id WHERE adapter_name = %(name)s",
         name=files.name,
     )
-    ended = {"status": "completed", "version": 1, "sealed_source": None, "reservation": None}
-    assert all(one == ended for one in imports)
+    assert all(one == registered | {"sealed_source": None} for one in imports)
 
 
 def finish(case: Case) -> None:

@@ -3,6 +3,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from uuid import UUID, uuid4
 
+import psutil
 import pytest
 import redis
 from sqlalchemy import select
@@ -88,12 +90,12 @@ async def has_reservation(system: Database, tenant_id: UUID) -> bool:
 
 
 @contextmanager
-def worker(settings: Settings, tmp_path: Path) -> Iterator[Path]:
+def worker(settings: Settings, tmp_path: Path, *options: str) -> Iterator[Path]:
     """A real worker with children, until the with-block ends; its log."""
     log = tmp_path / "worker.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, *WORKER_OPTIONS],
+            [sys.executable, "-c", WORKER, *WORKER_OPTIONS, *options],
             env=child_environment(settings),
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -140,6 +142,34 @@ async def test_a_job_asked_for_in_a_transaction_is_done_by_a_worker(
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     assert any("ready" in line["event"] for line in lines), "the worker logs in our form"
     assert valkey.password not in log.read_text()
+
+
+def test_a_worker_whose_children_are_killed_goes_on_and_so_does_its_beat(
+    settings: Settings, valkey: Valkey, tmp_path: Path
+) -> None:
+    def wait_for_line(*words: str, after: int = 0) -> int:
+        """The number of the first later line with all words."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            for number, line in enumerate(log.read_text().splitlines()):
+                if number > after and all(word in line for word in words):
+                    return number
+            time.sleep(0.05)
+        raise AssertionError(f"no {words} in the worker's log, which ends: {log_tail(log)}")
+
+    with running(valkey, tmp_path / "logs"), worker(settings, tmp_path, "--beat") as log:
+        wait_for_line("Sending due task")
+        done = wait_for_line("succeeded in")
+        (process,) = [
+            child
+            for child in psutil.Process().children()
+            if str(WORKER_OPTIONS[0]) in child.cmdline() and "--beat" in child.cmdline()
+        ]
+        for child in process.children(recursive=True):
+            child.kill()
+        died = wait_for_line("beat_died", after=done)
+        sent = wait_for_line("Sending due task", after=died)
+        wait_for_line("succeeded in", after=sent)
 
 
 async def test_messages_are_json_and_wait_for_their_acknowledgement(

@@ -22,6 +22,7 @@ from celery.signals import (
     worker_process_shutdown,
 )
 
+from loraplex.platform.beat_watch import BeatWatch
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.logs import configure_logging
 from loraplex.platform.settings import MissingSetting, Settings
@@ -134,6 +135,7 @@ def make_celery(settings: Settings) -> Jobs:
         raise MissingSetting("LORAPLEX_BROKER_URL")
     app = Jobs("loraplex", broker=settings.broker_url.get_secret_value(), set_as_current=False)
     app.conf.update(_configuration(settings))
+    app.steps["worker"].add(BeatWatch)
     _connect(app, settings)
     return app
 

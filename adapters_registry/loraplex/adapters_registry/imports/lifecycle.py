@@ -101,9 +101,29 @@ async def begin(
 
 
 async def renew(session: AsyncSession, attempt: Attempt, fetched_bytes: int) -> bool:
-    """Say that the attempt is alive; False when it is no longer the current one."""
+    """Say that the attempt is alive; False when it is no longer the current one.
+
+    One that has made its version lives on: it still puts blobs where nobody collects them.
+    """
     values = {"deadline_at": in_seconds(LEASE_SECONDS), "fetched_bytes": fetched_bytes}
-    return await settle(session, attempt, values)
+    if await settle(session, attempt, values):
+        return True
+    row = AdapterImport
+    completed = select(row.id).where(
+        row.tenant_id == attempt.tenant_id,
+        row.id == attempt.import_id,
+        row.status == ImportStatus.COMPLETED,
+        row.attempts == attempt.number,
+    )
+    return await session.scalar(completed) is not None
+
+
+async def reserve(session: AsyncSession, attempt: Attempt, size_bytes: int) -> None:
+    """Set aside what the source announces; raises LeaseLost and StorageQuotaExceeded."""
+    # Holds the row, so that nobody ends the import, and releases, before this reservation is made.
+    if not await settle(session, attempt, {"attempts": attempt.number}):
+        raise LeaseLost("the import was given to somebody else")
+    await quota.reserve(session, attempt.tenant_id, attempt.import_id, size_bytes, lease=None)
 
 
 async def complete(

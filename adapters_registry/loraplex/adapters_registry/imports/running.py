@@ -14,8 +14,7 @@ from loraplex.adapters_registry.imports.service import SECRET_PURPOSE
 from loraplex.adapters_registry.imports.sources import CONFIG_FILE, WEIGHTS_FILE, decode
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.scratch import scratch_folder
-from loraplex.adapters_registry.uploads import quota
-from loraplex.adapters_registry.uploads.service import Settle, Uploads
+from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.views import VersionView
 from loraplex.engine.protocol.errors import DomainError, Kind
 from loraplex.platform.database.sessions import Database
@@ -58,30 +57,22 @@ class ImportRunner:
         return True
 
     async def _under_lease(self, attempt: Attempt, progress: Progress) -> None:
-        is_registered = False
-
         async def renew() -> bool:
             async with self.database.unit_of_work() as session:
-                fetched_bytes = progress.fetched_bytes()
-                stands = await lifecycle.renew(session, attempt, fetched_bytes)
-            # What the registry still has to do once the version is there must not be cut short.
-            return stands or is_registered
+                return await lifecycle.renew(session, attempt, progress.fetched_bytes())
 
-        async def complete(session: AsyncSession, version: VersionView) -> None:
-            nonlocal is_registered
-            fetched_bytes = progress.fetched_bytes()
-            await lifecycle.complete(session, attempt, version.version, fetched_bytes)
-            is_registered = True
+        await under_lease(self._import(attempt, progress), renew)
 
-        await under_lease(self._import(attempt, progress.folder, complete), renew)
-
-    async def _import(self, attempt: Attempt, folder: Path, complete: Settle) -> None:
+    async def _import(self, attempt: Attempt, progress: Progress) -> None:
         async def reserve(size_bytes: int) -> None:
             async with self.database.unit_of_work() as session:
-                await quota.reserve(
-                    session, attempt.tenant_id, attempt.import_id, size_bytes, lease=None
-                )
+                await lifecycle.reserve(session, attempt, size_bytes)
 
+        async def complete(session: AsyncSession, version: VersionView) -> None:
+            fetched_bytes = progress.fetched_bytes()
+            await lifecycle.complete(session, attempt, version.version, fetched_bytes)
+
+        folder = progress.folder
         source = decode(self.secrets.decrypt(SECRET_PURPOSE, attempt.sealed_source))
         await self.fetcher.fetch(source, folder, reserve)
         uploads = Uploads(

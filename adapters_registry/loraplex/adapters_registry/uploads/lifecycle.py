@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import UploadNotFinished
@@ -108,10 +108,21 @@ async def claim(session: AsyncSession, tenant_id: TenantId, upload_id: UUID) -> 
 
 
 async def renew(session: AsyncSession, completion: Completion) -> bool:
-    """Say that the attempt is alive; False when it is no longer the current one."""
+    """Say that the attempt is alive; False when it is no longer the current one.
+
+    One that has made its version lives on: it still puts blobs where nobody collects them.
+    """
+    tenant_id, upload_id = completion.tenant_id, completion.upload_id
     values = {"deadline_at": in_seconds(LEASE_SECONDS)}
-    current = _is_current(completion)
-    return await move(session, completion.tenant_id, completion.upload_id, current, values)
+    if await move(session, tenant_id, upload_id, _is_current(completion), values):
+        return True
+    completed = select(Upload.id).where(
+        Upload.tenant_id == tenant_id,
+        Upload.id == upload_id,
+        Upload.status == UploadStatus.COMPLETED,
+        Upload.attempts == completion.attempt,
+    )
+    return await session.scalar(completed) is not None
 
 
 async def resize(session: AsyncSession, completion: Completion, size_bytes: int) -> None:
