@@ -1,6 +1,7 @@
 """Tenants, a base and a store, on the real services."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from uuid import uuid4
 
 import msgspec
@@ -69,5 +70,5 @@ def uploads(database: Database, store: ObjectStore, base: ModuleTable) -> Upload
 
 
 @pytest.fixture
-def checker(system_database: Database, store: ObjectStore) -> VersionChecker:
-    return VersionChecker(system_database, store, ValidationLimits())
+def checker(system_database: Database, store: ObjectStore, tmp_path: Path) -> VersionChecker:
+    return VersionChecker(system_database, store, ValidationLimits(), tmp_path / "checks")

@@ -57,14 +57,16 @@ def gateway(services: Settings, smollm2_dir: Path) -> Iterator[RunningGateway]:
 
 
 @pytest.fixture
-def validating(services: Settings, tenant_key: tuple[TenantId, str, str]) -> Iterator[None]:
+def validating(
+    services: Settings, tenant_key: tuple[TenantId, str, str], tmp_path: Path
+) -> Iterator[None]:
     """Checks whatever this tenant uploads, until the test is over."""
     over = Event()
 
     async def check_all() -> None:
         database = system(services)
         store = ObjectStore.from_settings(services)
-        checker = VersionChecker(database, store, ValidationLimits())
+        checker = VersionChecker(database, store, ValidationLimits(), tmp_path / "checks")
         mine = AdapterVersion.tenant_id == tenant_key[0]
         while not over.is_set():
             async with database.unit_of_work() as session:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from loraplex.adapters_registry.versions.models import AdapterVersion, VersionSt
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.pages import PageRequest
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.leases import LeaseLost
 from loraplex.platform.outbound.errors import AddressNotPublic
 from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.tenancy.principals import TenantPrincipal
@@ -356,3 +358,38 @@ async def test_a_gateway_cannot_read_what_it_sealed(
         assert (await imports.get(session, tenant, view.id)).id == view.id
         with pytest.raises(Exception, match="permission denied"):
             await session.execute(text("SELECT sealed_source FROM imports"))
+
+
+async def test_an_attempt_that_lost_its_claim_reserves_nothing(
+    imports: Imports, tenant: TenantPrincipal, system_database: Database
+) -> None:
+    view = await imports.start(tenant, "support", source_at(CLOSED_PORT))
+    attempt = await begin(system_database, tenant, view)
+    await pass_time(system_database, view)
+    async with system_database.unit_of_work() as session:
+        await lifecycle.sweep(session, 1000)
+    current = await begin(system_database, tenant, view)
+    async with system_database.unit_of_work() as session:
+        assert await lifecycle.fail(session, current, TooManyImports(0))
+    with pytest.raises(LeaseLost):
+        async with system_database.unit_of_work() as session:
+            await lifecycle.reserve(session, attempt, 1000)
+    assert (await used_bytes(system_database, tenant)).used_bytes == 0
+
+
+async def test_an_attempt_that_made_its_version_may_end_in_peace(
+    imports: Imports, tenant: TenantPrincipal, system_database: Database
+) -> None:
+    view = await imports.start(tenant, "support", source_at(CLOSED_PORT))
+    attempt = await begin(system_database, tenant, view)
+    async with system_database.unit_of_work() as session:
+        await lifecycle.complete(session, attempt, 1, 1000)
+        assert await lifecycle.renew(session, attempt, 1000)
+        assert not await lifecycle.renew(session, replace(attempt, number=2), 1000)
+
+
+async def begin(system: Database, tenant: TenantPrincipal, view: ImportView) -> lifecycle.Attempt:
+    async with system.unit_of_work() as session:
+        attempt = await lifecycle.begin(session, tenant.tenant_id, view.id, 1000)
+    assert attempt is not None
+    return attempt

@@ -1,7 +1,6 @@
 """One validation from claim to verdict: fetch, check in a process apart, record."""
 
 import asyncio
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
@@ -9,6 +8,7 @@ from uuid import UUID
 from loraplex.adapters_registry.errors import BlobMissing, StoreUnavailable
 from loraplex.adapters_registry.objects import ObjectStore, blob_key
 from loraplex.adapters_registry.rejection import ReasonCode, RejectionReason
+from loraplex.adapters_registry.scratch import scratch_folder
 from loraplex.adapters_registry.validation import (
     ValidationLimits,
     ValidatorCrashed,
@@ -35,6 +35,8 @@ class VersionChecker:
     database: Database
     store: ObjectStore
     limits: ValidationLimits
+    scratch_dir: Path
+    """Where the files lie while they are checked."""
 
     async def check(self, tenant_id: TenantId, version_id: UUID) -> bool:
         """Bring an uploaded version to ready or rejected, or put it back with what went wrong.
@@ -73,9 +75,9 @@ class VersionChecker:
                 "upload the adapter again."
             )
             return Verdict(reasons=(RejectionReason(ReasonCode.WRONG_BASE_SHAPE, message),))
-        with tempfile.TemporaryDirectory(prefix="loraplex-check-") as folder:
-            config = self.fetch(attempt, attempt.config_digest, Path(folder, "adapter_config"))
-            weights = self.fetch(attempt, attempt.weights_digest, Path(folder, "adapter_model"))
+        with scratch_folder(self.scratch_dir) as folder:
+            config = self.fetch(attempt, attempt.config_digest, folder / "adapter_config")
+            weights = self.fetch(attempt, attempt.weights_digest, folder / "adapter_model")
             return validate_files(config, weights, attempt.table, self.limits)
 
     def fetch(self, attempt: Attempt, digest: Digest, path: Path) -> Path:

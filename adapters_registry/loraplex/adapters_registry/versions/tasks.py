@@ -50,6 +50,7 @@ async def validate_version(context: JobContext, tenant_id: str, version_id: str)
         limits=ValidationLimits(
             seconds=settings.validation_seconds, memory_bytes=settings.validation_memory_bytes
         ),
+        scratch_dir=settings.data_dir / "checks",
     )
     await checker.check(TenantId(UUID(tenant_id)), UUID(version_id))
 

@@ -9,8 +9,11 @@ from pathlib import Path
 from starlette.requests import Request
 
 from loraplex.adapters_registry.errors import WrongPartSize
+from loraplex.adapters_registry.scratch import remove_left_over
 from loraplex.platform.settings import Settings
 
+LEFT_OVER_SECONDS = 24 * 3600
+"""Longer than any form may take to come; only a gateway that was killed leaves a folder so old."""
 WRITE_BYTES = 1024 * 1024
 """Smaller pieces wait in memory until there are so many bytes."""
 
@@ -27,6 +30,7 @@ async def temporary_folder(settings: Settings) -> AsyncIterator[Path]:
 
 def _make(parent: Path) -> "tempfile.TemporaryDirectory[str]":
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    remove_left_over(parent, LEFT_OVER_SECONDS)
     return tempfile.TemporaryDirectory(dir=parent)
 
 
