@@ -1,4 +1,4 @@
-"""The real base model, its adapters, and what PEFT answers for them."""
+"""The real base model, its adapters, and what PEFT answers for them; and tiny ones."""
 
 import json
 import os
@@ -18,6 +18,9 @@ from loraplex.engine.protocol.describe import load_or_describe
 from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.module_table import ModuleTable
 from tests.engine.driving import LocalFiles
+from tests.engine.gated import GatedSource
+from tests.engine.tiny import describe, make_adapter, make_engine, make_model
+from tests.engine.tiny_engines import PAGE_BYTES
 
 CHECKOUT = Path(__file__).parents[2]
 FIXTURES = CHECKOUT / "tests" / "fixtures"
@@ -75,3 +78,48 @@ def engine(model_dir: Path, table: ModuleTable) -> Iterator[EngineCore]:
     engine = EngineCore(config, table, LocalFiles())
     yield engine
     engine.close()
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_model(tmp_path_factory.mktemp("base"), "llama")
+
+
+@pytest.fixture(scope="session")
+def tiny_table(base: Path) -> ModuleTable:
+    return describe(base)
+
+
+@pytest.fixture(scope="session")
+def refs(
+    base: Path, tiny_table: ModuleTable, tmp_path_factory: pytest.TempPathFactory
+) -> list[AdapterRef]:
+    """Three adapters of the same size."""
+    folder = tmp_path_factory.mktemp("adapters")
+    return [
+        make_adapter(
+            folder / str(seed), base, tiny_table, seed, r=4, target_modules=["q_proj", "v_proj"]
+        )
+        for seed in range(3)
+    ]
+
+
+@pytest.fixture
+def source() -> GatedSource:
+    return GatedSource()
+
+
+@pytest.fixture
+def make(base: Path, tiny_table: ModuleTable) -> Iterator[Any]:
+    """Makes engines and closes them."""
+    engines: list[EngineCore] = []
+
+    def make_one(pages: int = 256, **changes: Any) -> EngineCore:
+        changes.setdefault("pool_bytes", pages * PAGE_BYTES)
+        engine = make_engine(base, tiny_table, **changes)
+        engines.append(engine)
+        return engine
+
+    yield make_one
+    for engine in engines:
+        engine.close()

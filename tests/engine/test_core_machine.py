@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from loraplex.engine.adapter_source import AdapterSource
+from loraplex.engine.memory.residency import AdapterKey, key_of
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import (
     AdapterTooLarge,
     AdapterUnavailable,
     EngineFailure,
+    PinLeavesNoRoom,
     PromptTooLong,
 )
 from loraplex.engine.protocol.identity import TenantNamespace
@@ -98,6 +100,8 @@ class CoreMachine(RuleBasedStateMachine):
         self.cancelled: set[str] = set()
         self.broken: set[str] = set()
         self.preempted: set[tuple[str, str, Priority]] = set()
+        self.pinned: dict[AdapterKey, int] = {}
+        self.pinned_and_loaded: set[AdapterKey] = set()
         self.watch_preemptions()
 
     def watch_preemptions(self) -> None:
@@ -165,7 +169,11 @@ class CoreMachine(RuleBasedStateMachine):
             public_prefix_tokens=public_tokens,
             use_prefix_cache=use_prefix_cache,
         )
-        self.engine.add(request)
+        try:
+            self.engine.add(request)
+        except (PromptTooLong, AdapterTooLarge):
+            assert self.pinned, "everything that is drawn fits into the whole pool"
+            return
         fingerprint = 0 if chosen is None else chosen.fingerprint
         tokens = expected_tokens(prompt, fingerprint, max_tokens)
         self.wanted[request.request_id] = Wanted(request, tokens)
@@ -190,6 +198,31 @@ class CoreMachine(RuleBasedStateMachine):
                     adapter=too_large().ref,
                 )
             )
+
+    @rule(tenant=st.sampled_from(TENANTS), adapter=st.integers(0, 3))
+    def pin(self, tenant: str, adapter: int) -> None:
+        """Granted unless it would take the room of somebody who is here, or of everybody else."""
+        ref = adapters()[tenant][adapter].ref
+        key = key_of(ref)
+        pages = self.pinned | {key: self.engine._layouts.of(ref.spec).pages}
+        left = PAGES - sum(pages.values())
+        others = [one for one in self.engine._requests.values() if one.adapter_key not in pages]
+        try:
+            self.engine.pin(ref)
+        except PinLeavesNoRoom:
+            assert key not in self.pinned
+            return
+        self.pinned = pages
+        assert left >= PAGES // 2
+        assert all(one.most_pages <= left for one in others)
+
+    @precondition(lambda self: self.pinned)
+    @rule(data=st.data())
+    def unpin(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(list(self.pinned)))
+        self.engine.unpin(key)
+        del self.pinned[key]
+        self.pinned_and_loaded.discard(key)
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
@@ -236,6 +269,11 @@ class CoreMachine(RuleBasedStateMachine):
         for output in self.engine.step():
             self.answers.setdefault(output.request_id, Answer()).take(output)
         self.engine.check_integrity()
+        for key in self.pinned:
+            entry = self.engine._residency.get(key)
+            assert entry is not None or key not in self.pinned_and_loaded, "it was pinned"
+            if entry is not None and not entry.is_loading:
+                self.pinned_and_loaded.add(key)
 
     @invariant()
     def tokens_are_those_of_the_request_alone(self) -> None:

@@ -10,9 +10,10 @@ from loraplex.engine.lora.loader import AdapterLoader
 from loraplex.engine.lora.modules import ModuleNumbers
 from loraplex.engine.memory.eviction import PageBudget
 from loraplex.engine.memory.prefix_cache import PrefixCache
-from loraplex.engine.memory.residency import AdapterResidency
+from loraplex.engine.memory.residency import AdapterKey, AdapterResidency, key_of
 from loraplex.engine.memory.value import ValueScale
 from loraplex.engine.outputs import accept, cancelled, failed
+from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.protocol.messages import (
@@ -28,6 +29,7 @@ from loraplex.engine.scheduler.admission import check_fits, check_request
 from loraplex.engine.scheduler.assembly import AssembledStep
 from loraplex.engine.scheduler.errors import DuplicateRequest
 from loraplex.engine.scheduler.loads import AdapterLoads, Layouts
+from loraplex.engine.scheduler.pins import Pins
 from loraplex.engine.scheduler.plan import StepPlan
 from loraplex.engine.scheduler.prefixes import PrefixSharing
 from loraplex.engine.scheduler.room import Room
@@ -40,8 +42,8 @@ log = logging.getLogger(__name__)
 class EngineCore:
     """One base model and its adapters on one device.
 
-    `add`, `cancel` and `step` belong to one thread; `wake` and `load` may be called from any.
-    Construction loads the model, which takes seconds, unless a device is handed in.
+    `add`, `cancel`, `pin`, `unpin` and `step` belong to one thread; `wake` and `load` may be called
+    from any. Construction loads the model, which takes seconds, unless a device is handed in.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class EngineCore:
             pool_pages=geometry.pages,
             max_running_requests=config.max_running_requests,
         )
+        self._pins = Pins(self._residency, geometry, self._limits.max_model_tokens)
         self._requests: dict[str, Request] = {}
         self._outputs: list[RequestOutput] = []
         self._arrivals = 0
@@ -111,13 +114,21 @@ class EngineCore:
             raise DuplicateRequest(f"The request {request.request_id} is already running.")
         check_request(request, self._table.vocabulary_size)
         layout = None if request.adapter is None else self._layouts.of(request.adapter.spec)
-        check_fits(request, layout, self._geometry, self._limits.max_model_tokens)
+        key = None if request.adapter is None else key_of(request.adapter)
+        most_pages = check_fits(
+            request,
+            layout,
+            self._geometry,
+            self._pins.pages_beside(key),
+            self._limits.max_model_tokens,
+        )
         own = new_request(
             request,
             self._arrivals,
             self._scheduler.accounts.arrive(request.namespace, request.fair_weight),
             self._table.vocabulary_size,
             self._prefixes.chain(request),
+            most_pages,
         )
         self._arrivals += 1
         self._requests[request.request_id] = own
@@ -134,6 +145,26 @@ class EngineCore:
             self._forget(request)
             self._outputs.append(cancelled(request))
             self._has_news.set()
+
+    def pin(self, ref: AdapterRef) -> None:
+        """Keep an adapter once it is loaded, whatever room others need; its size counts at once.
+
+        Raises PinLeavesNoRoom, or AdapterUnavailable where it was made for another base.
+        """
+        pages = self._layouts.of(ref.spec).pages
+        self._pins.pin(
+            key_of(ref),
+            pages,
+            largest_adapter_pages=self._layouts.largest_pages,
+            live=((one.adapter_key, one.most_pages) for one in self._requests.values()),
+        )
+        self._scheduler.pins_changed()
+
+    def unpin(self, key: AdapterKey) -> None:
+        """Let an adapter go like others; one that is not pinned is left alone."""
+        self._pins.unpin(key)
+        self._scheduler.pins_changed()
+        self._has_news.set()
 
     def step(self) -> list[RequestOutput]:
         """Compute one step; the outputs of requests that got a token or ended.

@@ -57,6 +57,8 @@ class Request:
     prompt_tokens: int
     limit_tokens: int
     """Prompt and output at most. The last token is never computed: nothing follows it."""
+    most_pages: int
+    """That it and its adapter may need."""
     priority: Priority
     state: RequestState = RequestState.WAITING
     rows: RunningRows | None = None
@@ -167,6 +169,7 @@ def new_request(
     account: TenantAccount,
     vocabulary_size: int,
     chain: KeyChain | None,
+    most_pages: int,
 ) -> Request:
     """A request at the beginning; its buffer's memory is touched only as it grows."""
     prompt = message.prompt_token_ids
@@ -185,6 +188,7 @@ def new_request(
         chain=chain,
         prompt_tokens=len(prompt),
         limit_tokens=limit_tokens,
+        most_pages=most_pages,
         priority=message.priority,
         adapter_key=None if message.adapter is None else key_of(message.adapter),
     )

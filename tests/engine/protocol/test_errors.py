@@ -20,7 +20,8 @@ def engine_errors() -> list[type[DomainError]]:
 
 
 def test_no_two_errors_of_the_engine_share_a_code() -> None:
-    codes = [error.code for error in engine_errors()]
+    # A narrower case of an error may go by the same code.
+    codes = [error.code for error in engine_errors() if "code" in vars(error)]
 
     assert len(codes) >= 10
     assert sorted(codes) == sorted(set(codes))

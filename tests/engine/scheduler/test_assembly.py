@@ -44,7 +44,7 @@ class Running:
         granted: int,
     ) -> Request:
         account = TenantAccount(TenantNamespace("t"))
-        made = new_request(request("r", prompt, greedy(5)), 0, account, 100, chain=None)
+        made = new_request(request("r", prompt, greedy(5)), 0, account, 100, None, len(pages))
         made.adapter = of
         for token_id in output:
             made.append(token_id)

@@ -27,4 +27,4 @@ def waiting_request(
         fair_weight=weight,
     )
     account = accounts.arrive(message.namespace, weight)
-    return new_request(message, number, account, 10, chain=None)
+    return new_request(message, number, account, 10, chain=None, most_pages=1)

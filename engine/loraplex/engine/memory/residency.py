@@ -110,6 +110,9 @@ class AdapterResidency:
         if entry is not None:
             self._enter_idle_if_unused(entry)
 
+    def is_pinned(self, key: AdapterKey) -> bool:
+        return key in self._pinned
+
     @property
     def pinned_pages(self) -> int:
         """Pages that no request can ever have while the pins last."""

@@ -72,6 +72,12 @@ class AdapterTooLarge(DomainError):
     kind, code = Kind.INVALID, "adapter_too_large"
 
 
+class PinLeavesNoRoom(DomainError):
+    """With this adapter pinned, too few pages would be left for what is not pinned."""
+
+    kind, code = Kind.CONFLICT, "pin_leaves_no_room"
+
+
 class AdapterUnavailable(DomainError):
     """The adapter's weights could not be had; the request ends rather than run on the bare base."""
 
@@ -108,6 +114,7 @@ ENGINE_ERRORS: dict[str, type[DomainError]] = {
         InvalidRequest,
         PromptTooLong,
         AdapterTooLarge,
+        PinLeavesNoRoom,
         AdapterUnavailable,
         WorkerLost,
         NoWorkerAvailable,

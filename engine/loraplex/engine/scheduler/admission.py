@@ -47,9 +47,14 @@ def check_fits(
     request: GenerationRequest,
     layout: AdapterLayout | None,
     geometry: PageGeometry,
+    pages: int,
     max_model_tokens: int,
-) -> None:
-    """Refuse what would not fit if it ran alone, naming what it needs and what there is."""
+) -> int:
+    """Refuse what would not fit if it ran alone, naming what it needs and what there is.
+
+    `pages` are those of the pool that are not pinned for other adapters. Returns how many the
+    request and its adapter may need.
+    """
     prompt, output = len(request.prompt_token_ids), request.sampling.max_tokens
     if prompt + output > max_model_tokens:
         raise PromptTooLong(
@@ -60,21 +65,26 @@ def check_fits(
             value=prompt + output,
         )
     adapter_pages = 0 if layout is None else layout.pages
-    if adapter_pages >= geometry.pages:
+    if adapter_pages >= pages:
         raise AdapterTooLarge(
             f"The adapter needs {adapter_pages} pages beside at least one for tokens; "
-            f"the pool has {geometry.pages}.",
+            f"the pool has {pages}{_beside_pins(pages, geometry)}.",
             field="model",
-            rule=f"at most {geometry.pages - 1} pages",
+            rule=f"at most {pages - 1} pages",
             value=adapter_pages,
         )
-    room_tokens = (geometry.pages - adapter_pages) * geometry.block_tokens
+    room_tokens = (pages - adapter_pages) * geometry.block_tokens
     # The last token asked for is never computed, so it needs no place.
     if prompt + output - 1 > room_tokens:
         raise PromptTooLong(
             f"{prompt} prompt tokens and {output} tokens asked for are {prompt + output}; "
-            f"the page pool has room for {room_tokens + 1}.",
+            f"the page pool has room for {room_tokens + 1}{_beside_pins(pages, geometry)}.",
             field="max_tokens",
             rule=f"prompt + max_tokens ≤ {room_tokens + 1}",
             value=prompt + output,
         )
+    return adapter_pages + geometry.blocks_of(prompt + output - 1)
+
+
+def _beside_pins(pages: int, geometry: PageGeometry) -> str:
+    return "" if pages == geometry.pages else " beside pinned adapters"

@@ -30,7 +30,9 @@ def begin_drain(
     """Hold back as few adapters as will do: those that the fewest running requests use."""
     missing = pages - available_pages
     drained: list[ResidentAdapter] = []
-    in_use = [entry for entry in residency.entries.values() if entry.users]
+    # What is pinned gives no pages when its requests have ended.
+    entries = residency.entries.values()
+    in_use = [entry for entry in entries if entry.users and not residency.is_pinned(entry.key)]
     for entry in sorted(in_use, key=lambda entry: entry.users):
         if missing <= 0:
             break

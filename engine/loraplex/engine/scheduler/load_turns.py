@@ -36,6 +36,10 @@ class LoadTurns:
         """Pages to be left over for the adapter that has aged."""
         return 0 if self._drain is None else self._drain.held_pages(self._residency)
 
+    def reconsider(self) -> None:
+        """Pins have changed: other adapters than those held back may have to make room."""
+        self._drain = None
+
     def take(self, step: int, *, anybody_runs: bool) -> None:
         """Begin the loads that there is room for, and charge their tenants."""
         if self._line.is_empty:

@@ -29,6 +29,8 @@ class Layouts:
         self._page_elements = page_elements
         self._tile_rank = tile_rank
         self._kept: OrderedDict[Digest, AdapterLayout] = OrderedDict()
+        self.largest_pages = 0
+        """Of the largest adapter that was ever asked for."""
 
     def of(self, spec: AdapterSpec) -> AdapterLayout:
         """Raises AdapterUnavailable where the adapter does not fit the base."""
@@ -36,6 +38,7 @@ class Layouts:
         if layout is None:
             layout = plan_layout(spec, self._numbers, self._page_elements, self._tile_rank)
             self._kept[spec.digest] = layout
+            self.largest_pages = max(self.largest_pages, layout.pages)
             if len(self._kept) > _LAYOUTS_KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(spec.digest)

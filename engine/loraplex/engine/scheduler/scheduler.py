@@ -93,6 +93,10 @@ class Scheduler:
         """Take a request that has been found to fit."""
         self._wait(request)
 
+    def pins_changed(self) -> None:
+        self._load_turns.reconsider()
+        self._changes += 1
+
     def end(self, request: Request) -> None:
         """Take a request out, whatever its state, and free what it holds."""
         match request.state:
