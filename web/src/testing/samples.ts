@@ -1,4 +1,4 @@
-import type { Adapter, Session, Version, Worker, WorkerLoad } from "@/shared/api/types";
+import type { Adapter, Session, Upload, Version, Worker, WorkerLoad } from "@/shared/api/types";
 
 export const TENANT: Session = {
   kind: "tenant",
@@ -27,6 +27,18 @@ export const anAdapter = (change: Partial<Adapter> = {}): Adapter => ({
   created_at: "2026-01-02T03:04:05Z",
   deleted_at: null,
   latest_version: aVersion(),
+  ...change,
+});
+
+export const anUpload = (change: Partial<Upload> = {}): Upload => ({
+  id: "0f0e0d0c-0b0a-4908-8706-050403020100",
+  adapter: "support",
+  status: "pending",
+  files: [],
+  version: null,
+  error: null,
+  expires_at: "2026-01-03T03:04:05Z",
+  created_at: "2026-01-02T03:04:05Z",
   ...change,
 });
 

@@ -2,21 +2,21 @@ import { formatBytes } from "@/shared/format";
 import type { AdapterFiles } from "./picker";
 import styles from "./ChosenFiles.module.css";
 
-export function ChosenFiles({ files }: { files: AdapterFiles }) {
+export function ChosenFiles({ files: { files, ignored } }: { files: AdapterFiles }) {
   return (
     <section className={styles.chosen} aria-label="Chosen files">
       <ul>
-        {[files.config, files.weights].map((file) => (
+        {files.map((file) => (
           <li key={file.name}>
             <code>{file.name}</code>
             <span>{formatBytes(file.size)}</span>
           </li>
         ))}
       </ul>
-      {files.ignored > 0 && (
+      {ignored > 0 && (
         <p className={styles.ignored}>
-          {files.ignored === 1 ? "One other file is" : `${files.ignored} other files are`} not
-          needed and will not be sent.
+          {ignored === 1 ? "One other file is" : `${ignored} other files are`} not needed and will
+          not be sent.
         </p>
       )}
     </section>

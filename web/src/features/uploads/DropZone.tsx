@@ -7,7 +7,7 @@ import styles from "./DropZone.module.css";
 
 type Props = { onFiles: (files: FoundFile[]) => void; onUnreadable: (problem: string) => void };
 
-/** Takes a dropped folder or files; two buttons do the same without a mouse. */
+/** Takes a dropped folder, files or an archive; two buttons do the same without a mouse. */
 export function DropZone({ onFiles, onUnreadable }: Props) {
   const [isOver, setOver] = useState(false);
   const folder = useRef<HTMLInputElement>(null);
@@ -37,11 +37,11 @@ export function DropZone({ onFiles, onUnreadable }: Props) {
       <p className={styles.title}>Drop the adapter&rsquo;s folder here</p>
       <p className={styles.hint}>
         It holds <code>{CONFIG_NAME}</code> and <code>{WEIGHTS_NAME}</code>. Other files stay on
-        your machine.
+        your machine. A .zip or .tar.gz of it will do as well.
       </p>
       <div className={styles.buttons}>
         <Button onClick={() => folder.current?.click()}>Choose a folder</Button>
-        <Button onClick={() => files.current?.click()}>Choose two files</Button>
+        <Button onClick={() => files.current?.click()}>Choose files</Button>
       </div>
       <HiddenInput label="Adapter folder" isFolder input={folder} onFiles={onFiles} />
       <HiddenInput label="Adapter files" input={files} onFiles={onFiles} />

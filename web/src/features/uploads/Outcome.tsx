@@ -1,79 +1,43 @@
 import { useQuery } from "@tanstack/react-query";
-import { versionQuery } from "@/features/adapters/api";
-import { Reasons } from "@/features/adapters/Reasons";
-import { StatusBadge } from "@/features/adapters/StatusBadge";
-import type { Version } from "@/shared/api/types";
-import { Button, ButtonLink } from "@/shared/ui/Button";
+import type { Upload } from "@/shared/api/types";
+import { Button } from "@/shared/ui/Button";
 import { Stale } from "@/shared/ui/LoadFailed";
 import { Notice } from "@/shared/ui/Notice";
+import { uploadQuery } from "./api";
 import { Progress } from "./Progress";
-import type { Received } from "./send";
 import styles from "./Steps.module.css";
+import { VersionOutcome } from "./VersionOutcome";
 
-type Props = { received: Received; onAgain: () => void };
+type Props = { sent: Upload; onAgain: () => void };
 
-/** What becomes of a version that has arrived: checked, then ready or rejected with reasons. */
-export function Outcome({ received, onAgain }: Props) {
-  const { adapter, version: number } = received.version;
-  const query = useQuery(versionQuery(adapter, number));
-  const version = query.data ?? received.version;
+/** What becomes of an upload whose bytes have all been sent: a version, or why there is none. */
+export function Outcome({ sent, onAgain }: Props) {
+  const query = useQuery({ ...uploadQuery(sent.id), initialData: sent });
+  const upload = query.data;
 
+  if (upload.version !== null) {
+    return <VersionOutcome upload={upload} number={upload.version} onAgain={onAgain} />;
+  }
+  if (upload.status === "completing" || upload.status === "pending") {
+    return (
+      <div className={styles.steps}>
+        <h2>Storing {upload.adapter}</h2>
+        {query.isRefetchError && <Stale onRetry={query.refetch} />}
+        <Progress label="Storing" percent={null} />
+        <p className={styles.note}>
+          Everything has arrived. Its bytes are read again and compared. You may leave this page.
+        </p>
+      </div>
+    );
+  }
   return (
     <div className={styles.steps}>
-      <h2>
-        {adapter}, version {number} <StatusBadge status={version.status} />
-      </h2>
-      {query.isError && <Stale onRetry={query.refetch} />}
-      {!received.isNew && (
-        <p className={styles.note}>
-          You have uploaded exactly these files before, so this is the version they became.
-        </p>
-      )}
-      <Verdict version={version} />
+      <Notice tone="bad" title="The upload did not become a version">
+        {upload.error?.message ?? `It was ${upload.status}.`}
+      </Notice>
       <div className={styles.buttons}>
-        {version.status === "ready" && (
-          <ButtonLink look="primary" to={`/chat?model=${encodeURIComponent(version.model)}`}>
-            Chat with it
-          </ButtonLink>
-        )}
-        {version.status !== "rejected" && (
-          <ButtonLink to={`/adapters/${encodeURIComponent(adapter)}`}>Open {adapter}</ButtonLink>
-        )}
-        <Button onClick={onAgain}>
-          {version.status === "rejected" ? "Upload a corrected one" : "Upload another"}
-        </Button>
+        <Button onClick={onAgain}>Upload again</Button>
       </div>
     </div>
   );
-}
-
-function Verdict({ version }: { version: Version }) {
-  switch (version.status) {
-    case "uploaded":
-    case "validating":
-      return (
-        <>
-          <Progress label="Validating" percent={null} />
-          <p className={styles.note}>
-            Stored safely. Now every tensor is checked against the base model. You may leave this
-            page.
-          </p>
-        </>
-      );
-    case "ready":
-      return (
-        <Notice tone="good" title="Ready to be called">
-          Its model name is <code>{version.model}</code>.
-        </Notice>
-      );
-    case "rejected":
-      return (
-        <>
-          <p className={styles.note}>
-            It was checked and cannot be served as it is. Nothing of it is used. What to change:
-          </p>
-          <Reasons reasons={version.reasons} />
-        </>
-      );
-  }
 }

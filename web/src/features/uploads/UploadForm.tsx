@@ -14,7 +14,7 @@ type Props = {
   error: ApiError | null;
   onName: (name: string) => void;
   onFiles: (files: AdapterFiles | null) => void;
-  onSubmit: (name: string, files: AdapterFiles) => unknown;
+  onSubmit: (name: string, files: File[]) => unknown;
 };
 
 export function UploadForm({ name, files, error, onName, onFiles, onSubmit }: Props) {
@@ -33,9 +33,9 @@ export function UploadForm({ name, files, error, onName, onFiles, onSubmit }: Pr
     const trimmed = name.trim();
     setNameMissing(trimmed === "");
     if (!files) setProblem("Choose the adapter’s files first.");
-    if (files && trimmed !== "") void onSubmit(trimmed, files);
+    if (files && trimmed !== "") void onSubmit(trimmed, files.files);
   };
-  const isAboutName = error?.field === "name";
+  const isAboutName = error?.field === "adapter";
   const nameError =
     isNameMissing && name.trim() === "" ? "Give it a name." : isAboutName && error.message;
   return (
@@ -43,6 +43,9 @@ export function UploadForm({ name, files, error, onName, onFiles, onSubmit }: Pr
       {error && !isAboutName && (
         <Notice tone="bad" title="The upload did not go through">
           {error.message}
+          {(error.failure === "network" || error.failure === "unavailable") && (
+            <> What has been sent is kept: upload the same files again to go on from there.</>
+          )}
         </Notice>
       )}
       <DropZone onFiles={take} onUnreadable={setProblem} />

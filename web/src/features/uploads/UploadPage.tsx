@@ -2,6 +2,7 @@ import { useState } from "react";
 import { useSearchParams } from "react-router";
 import { Card, Page } from "@/shared/ui/Page";
 import { Outcome } from "./Outcome";
+import { PendingUploads } from "./PendingUploads";
 import type { AdapterFiles } from "./picker";
 import { Sending } from "./Sending";
 import { UploadForm } from "./UploadForm";
@@ -11,7 +12,7 @@ export function UploadPage() {
   const [search] = useSearchParams();
   const [name, setName] = useState(search.get("name") ?? "");
   const [files, setFiles] = useState<AdapterFiles | null>(null);
-  const { upload, start, cancel, again } = useUpload();
+  const { sending, start, cancel, again } = useUpload();
 
   return (
     <Page
@@ -20,20 +21,20 @@ export function UploadPage() {
       isNarrow
     >
       <Card>
-        {upload.step === "choosing" && (
+        {sending.step === "choosing" && (
           <UploadForm
             name={name}
             files={files}
-            error={upload.error}
+            error={sending.error}
             onName={setName}
             onFiles={setFiles}
             onSubmit={start}
           />
         )}
-        {upload.step === "sending" && <Sending {...upload} onCancel={cancel} />}
-        {upload.step === "received" && (
+        {sending.step === "sending" && <Sending {...sending} onCancel={cancel} />}
+        {sending.step === "sent" && (
           <Outcome
-            received={upload.received}
+            sent={sending.upload}
             onAgain={() => {
               setFiles(null);
               again();
@@ -41,6 +42,7 @@ export function UploadPage() {
           />
         )}
       </Card>
+      {sending.step === "choosing" && <PendingUploads onContinue={setName} />}
     </Page>
   );
 }

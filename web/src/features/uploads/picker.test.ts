@@ -54,6 +54,17 @@ describe("pickAdapter", () => {
     expect(found(...two)).toEqual({ problem: expect.stringMatching(/“a\/x”.*“a\/y”/) as string });
   });
 
+  it("takes one archive, named by its own name", () => {
+    expect(found("support.tar.gz")).toMatchObject({ folder: "support", ignored: 0 });
+    expect(found("support.zip")).toMatchObject({ files: [{ name: "support.zip" }] });
+  });
+
+  it("takes no two archives", () => {
+    expect(found("a.zip", "b.zip")).toEqual({
+      problem: expect.stringMatching(/save_pretrained/) as string,
+    });
+  });
+
   it.each([
     ["a pickle file", ["a/adapter_config.json", "a/adapter_model.bin"], /pickle/],
     ["missing weights", ["a/adapter_config.json"], /adapter_model\.safetensors is missing/],

@@ -1,4 +1,4 @@
-/** Finds the two files of an adapter among those that were dropped or chosen. */
+/** Finds an adapter's two files, or its archive, among what was dropped or chosen. */
 
 export const CONFIG_NAME = "adapter_config.json";
 export const WEIGHTS_NAME = "adapter_model.safetensors";
@@ -7,9 +7,9 @@ export const WEIGHTS_NAME = "adapter_model.safetensors";
 export type FoundFile = { path: string; file: File };
 
 export type AdapterFiles = {
-  config: File;
-  weights: File;
-  /** The folder both lie in, "" when none was given. */
+  /** The configuration and the weights, or one archive of both. */
+  files: File[];
+  /** What the folder of both is called, or the archive; "" when nothing tells. */
   folder: string;
   ignored: number;
 };
@@ -28,13 +28,27 @@ export function pickAdapter(files: FoundFile[]): Picked {
   const shallowest = Math.min(...whole.map(({ folder }) => depthOf(folder)));
   const [first, second] = whole.filter(({ folder }) => depthOf(folder) === shallowest);
 
-  if (!first) return { problem: whatIsMissing(files) };
+  if (!first) return pickArchive(files);
   if (second) {
     return {
       problem: `There is an adapter in “${first.folder}” and one in “${second.folder}”. Choose one of the two folders.`,
     };
   }
-  return { found: { ...first, ignored: files.length - 2 } };
+  const { folder, config, weights } = first;
+  return { found: { files: [config, weights], folder, ignored: files.length - 2 } };
+}
+
+const ARCHIVE = /\.(zip|tar\.gz)$/;
+
+/** One archive by itself; Loraplex looks inside. */
+function pickArchive(files: FoundFile[]): Picked {
+  const [only, ...others] = files;
+  if (!only || others.length > 0 || !ARCHIVE.test(only.file.name)) {
+    return { problem: whatIsMissing(files) };
+  }
+  return {
+    found: { files: [only.file], folder: only.file.name.replace(ARCHIVE, ""), ignored: 0 },
+  };
 }
 
 function whatIsMissing(files: FoundFile[]): string {

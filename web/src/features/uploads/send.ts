@@ -1,37 +1,31 @@
 import { CSRF_HEADERS } from "@/shared/api/client";
 import { apiError, networkError } from "@/shared/api/problem";
-import type { Version } from "@/shared/api/types";
-import type { AdapterFiles } from "./picker";
 
-export type Received = { version: Version; isNew: boolean };
-
-type Options = { onProgress: (sentBytes: number, totalBytes: number) => void; signal: AbortSignal };
+type Options = { onProgress: (sentBytes: number) => void; signal: AbortSignal };
 
 /**
- * Uploads one version. XMLHttpRequest, because fetch does not tell how much has been sent.
- * Rejects with an ApiError, or with an AbortError when `signal` ends it.
+ * Puts one part where it was told to go. XMLHttpRequest, because fetch does not tell how much has
+ * been sent. Rejects with an ApiError, or with an AbortError when `signal` ends it.
  */
-export function sendVersion(
-  name: string,
-  files: AdapterFiles,
-  options: Options,
-): Promise<Received> {
+export function sendPart(url: string, part: Blob, options: Options): Promise<void> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.open("POST", `/api/v1/adapters/${encodeURIComponent(name)}/versions`);
+    request.open("PUT", url);
     request.responseType = "text";
-    for (const [header, value] of Object.entries(CSRF_HEADERS))
-      request.setRequestHeader(header, value);
-
-    request.upload.onprogress = ({ loaded, total }) => {
-      options.onProgress(loaded, total);
+    if (url.startsWith("/")) {
+      // Another origin's signed address takes no headers of ours.
+      for (const [header, value] of Object.entries(CSRF_HEADERS))
+        request.setRequestHeader(header, value);
+    }
+    request.upload.onprogress = ({ loaded }) => {
+      options.onProgress(loaded);
     };
     request.onload = () => {
-      const body = parse(request.responseText);
-      if (request.status === 200 || request.status === 202) {
-        resolve({ version: body as Version, isNew: request.status === 202 });
+      if (request.status >= 200 && request.status < 300) {
+        resolve();
       } else {
-        reject(apiError(request.status, body, request.getResponseHeader("Retry-After")));
+        const retryAfter = request.getResponseHeader("Retry-After");
+        reject(apiError(request.status, parse(request.responseText), retryAfter));
       }
     };
     request.onerror = () => {
@@ -43,11 +37,8 @@ export function sendVersion(
     options.signal.addEventListener("abort", () => {
       request.abort();
     });
-
-    const form = new FormData();
-    form.append("adapter_config", files.config);
-    form.append("adapter_model", files.weights);
-    request.send(form);
+    options.signal.throwIfAborted();
+    request.send(part);
   });
 }
 
@@ -55,6 +46,6 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return null; // a proxy's page; the status says enough
+    return null; // a proxy's page, or the object store's XML; the status says enough
   }
 }

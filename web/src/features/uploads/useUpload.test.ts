@@ -1,23 +1,28 @@
 import { expect, it } from "vitest";
-import { aVersion } from "@/testing/samples";
-import { uploadReducer } from "./useUpload";
+import { anUpload } from "@/testing/samples";
+import { sendingReducer } from "./useUpload";
 
-const received = { version: aVersion({ status: "uploaded" }), isNew: true };
+const upload = anUpload();
+const started = sendingReducer(
+  { step: "choosing", error: null },
+  { type: "started", name: "a", totalBytes: 10 },
+);
 
-it("counts what has been sent, then holds what came of it", () => {
-  const sending = uploadReducer(
-    { step: "choosing", error: null },
-    { type: "started", name: "a", totalBytes: 10 },
-  );
-  const half = uploadReducer(sending, { type: "progressed", sentBytes: 5, totalBytes: 12 });
-  expect(half).toEqual({ step: "sending", name: "a", sentBytes: 5, totalBytes: 12 });
-  expect(uploadReducer(half, { type: "received", received })).toMatchObject({
-    step: "received",
+it("counts what has been sent, then holds what was sent", () => {
+  const opened = sendingReducer(started, { type: "opened", upload, isResumed: true });
+  const half = sendingReducer(opened, { type: "progressed", sentBytes: 5 });
+  expect(half).toEqual({
+    step: "sending",
     name: "a",
+    upload,
+    isResumed: true,
+    sentBytes: 5,
+    totalBytes: 10,
   });
+  expect(sendingReducer(half, { type: "sent", upload })).toEqual({ step: "sent", upload });
 });
 
 it("lets progress that comes late change nothing", () => {
-  const done = { step: "received", name: "a", received } as const;
-  expect(uploadReducer(done, { type: "progressed", sentBytes: 1, totalBytes: 2 })).toBe(done);
+  const done = { step: "sent", upload } as const;
+  expect(sendingReducer(done, { type: "progressed", sentBytes: 1 })).toBe(done);
 });

@@ -1,34 +1,45 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useReducer, useRef } from "react";
-import { adapterKeys, versionQuery } from "@/features/adapters/api";
+import { adapterKeys } from "@/features/adapters/api";
 import { ApiError, networkError } from "@/shared/api/problem";
-import type { AdapterFiles } from "./picker";
-import { sendVersion, type Received } from "./send";
+import type { Upload } from "@/shared/api/types";
+import { uploadKeys, uploadQuery } from "./api";
+import { abortUpload, sendAdapter } from "./resumable";
 
-/** Where an upload is. After `received`, the version's own status tells the rest. */
-export type Upload =
+/** Where sending is. After `sent`, the upload's own status, then its version's, tell the rest. */
+export type Sending =
   | { step: "choosing"; error: ApiError | null }
-  | { step: "sending"; name: string; sentBytes: number; totalBytes: number }
-  | { step: "received"; name: string; received: Received };
+  | {
+      step: "sending";
+      name: string;
+      upload: Upload | null;
+      isResumed: boolean;
+      sentBytes: number;
+      totalBytes: number;
+    }
+  | { step: "sent"; upload: Upload };
 
 type Event =
   | { type: "started"; name: string; totalBytes: number }
-  | { type: "progressed"; sentBytes: number; totalBytes: number }
-  | { type: "received"; received: Received }
+  | { type: "opened"; upload: Upload; isResumed: boolean }
+  | { type: "progressed"; sentBytes: number }
+  | { type: "sent"; upload: Upload }
   | { type: "ended"; error: ApiError | null };
 
-export function uploadReducer(upload: Upload, event: Event): Upload {
+export function sendingReducer(sending: Sending, event: Event): Sending {
   switch (event.type) {
-    case "started":
-      return { step: "sending", name: event.name, sentBytes: 0, totalBytes: event.totalBytes };
+    case "started": {
+      const { name, totalBytes } = event;
+      return { step: "sending", name, upload: null, isResumed: false, sentBytes: 0, totalBytes };
+    }
+    case "opened":
+      return sending.step === "sending"
+        ? { ...sending, upload: event.upload, isResumed: event.isResumed }
+        : sending;
     case "progressed":
-      return upload.step === "sending"
-        ? { ...upload, sentBytes: event.sentBytes, totalBytes: event.totalBytes }
-        : upload;
-    case "received":
-      return upload.step === "sending"
-        ? { step: "received", name: upload.name, received: event.received }
-        : upload;
+      return sending.step === "sending" ? { ...sending, sentBytes: event.sentBytes } : sending;
+    case "sent":
+      return sending.step === "sending" ? { step: "sent", upload: event.upload } : sending;
     case "ended":
       return { step: "choosing", error: event.error };
   }
@@ -36,27 +47,34 @@ export function uploadReducer(upload: Upload, event: Event): Upload {
 
 export function useUpload() {
   const client = useQueryClient();
-  const [upload, tell] = useReducer(uploadReducer, { step: "choosing", error: null });
+  const [sending, tell] = useReducer(sendingReducer, { step: "choosing", error: null });
   const abort = useRef<AbortController>(null);
 
-  const start = async (name: string, files: AdapterFiles) => {
+  const start = async (name: string, files: File[]) => {
     const controller = new AbortController();
     abort.current = controller;
-    tell({ type: "started", name, totalBytes: files.config.size + files.weights.size });
+    const opened: Upload[] = [];
+    tell({ type: "started", name, totalBytes: files.reduce((sum, { size }) => sum + size, 0) });
     try {
-      const received = await sendVersion(name, files, {
+      const upload = await sendAdapter(name, files, {
         signal: controller.signal,
-        onProgress: (sentBytes, totalBytes) => {
-          tell({ type: "progressed", sentBytes, totalBytes });
+        onOpen: (upload, isResumed) => {
+          opened.push(upload);
+          tell({ type: "opened", upload, isResumed });
+        },
+        onProgress: (sentBytes) => {
+          tell({ type: "progressed", sentBytes });
         },
       });
-      const { version } = received;
-      client.setQueryData(versionQuery(version.adapter, version.version).queryKey, version);
+      client.setQueryData(uploadQuery(upload.id).queryKey, upload);
       void client.invalidateQueries({ queryKey: adapterKeys.all, refetchType: "none" });
-      tell({ type: "received", received });
+      tell({ type: "sent", upload });
     } catch (error) {
-      tell({ type: "ended", error: controller.signal.aborted ? null : asApiError(error) });
+      const isCancelled = controller.signal.aborted;
+      if (isCancelled) await Promise.all(opened.map(release));
+      tell({ type: "ended", error: isCancelled ? null : asApiError(error) });
     }
+    void client.invalidateQueries({ queryKey: uploadKeys.pending() });
   };
   const cancel = () => {
     abort.current?.abort();
@@ -64,7 +82,16 @@ export function useUpload() {
   const again = () => {
     tell({ type: "ended", error: null });
   };
-  return { upload, start, cancel, again };
+  return { sending, start, cancel, again };
+}
+
+/** Gives up what was cancelled; where that fails the upload expires by itself. */
+async function release(upload: Upload) {
+  try {
+    await abortUpload(upload.id);
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+  }
 }
 
 const asApiError = (error: unknown) => (error instanceof ApiError ? error : networkError());

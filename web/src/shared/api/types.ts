@@ -6,6 +6,7 @@ type Schemas = components["schemas"];
 export type Session = Schemas["Session"];
 export type Adapter = Schemas["Adapter"];
 export type Version = Schemas["Version"];
+export type Upload = Schemas["Upload"];
 export type Reason = Schemas["Reason"];
 export type Worker = Schemas["Worker"];
 export type WorkerLoad = Schemas["WorkerLoad"];
