@@ -1,17 +1,23 @@
 """The command line against a real gateway; validation runs beside it, as a Celery child would."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import select
 from typer.testing import CliRunner, Result
 
+from loraplex.adapters_registry.client import RegistryClient, adapter_files
 from loraplex.adapters_registry.commands import PENDING, REJECTED, UNREACHABLE, adapter
 from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.pushing import LocalFile, push_files
+from loraplex.adapters_registry.uploads.completion import UploadCompleter
+from loraplex.adapters_registry.uploads.models import Upload
 from loraplex.adapters_registry.validation import ValidationLimits
 from loraplex.adapters_registry.versions.checking import VersionChecker
 from loraplex.adapters_registry.versions.models import AdapterVersion
@@ -60,15 +66,21 @@ def gateway(services: Settings, smollm2_dir: Path) -> Iterator[RunningGateway]:
 def validating(
     services: Settings, tenant_key: tuple[TenantId, str, str], tmp_path: Path
 ) -> Iterator[None]:
-    """Checks whatever this tenant uploads, until the test is over."""
+    """Completes and checks whatever this tenant uploads, until the test is over."""
     over = Event()
 
     async def check_all() -> None:
         database = system(services)
         store = ObjectStore.from_settings(services)
         checker = VersionChecker(database, store, ValidationLimits(), tmp_path / "checks")
+        completer = UploadCompleter(database, store, services.max_upload_bytes)
         mine = AdapterVersion.tenant_id == tenant_key[0]
+        uploads = select(Upload.id).where(Upload.tenant_id == tenant_key[0])
         while not over.is_set():
+            async with database.unit_of_work() as session:
+                upload_ids = (await session.scalars(uploads)).all()
+            for upload_id in upload_ids:
+                await completer.complete(tenant_key[0], upload_id)
             async with database.unit_of_work() as session:
                 ids = (await session.scalars(select(AdapterVersion.id).where(mine))).all()
             for version_id in ids:
@@ -144,13 +156,13 @@ def test_a_rejected_folder_is_told_in_words_and_by_exit_code(
     assert "DoRA is not served yet" in invoke("show", "dora").output
 
 
-def test_a_version_nobody_checks_is_pending(invoke: Invoke, tmp_path: Path) -> None:
+def test_an_upload_nobody_completes_is_pending(invoke: Invoke, tmp_path: Path) -> None:
     folder = copy_fixture(tmp_path)
     config = folder / "adapter_config.json"
     config.write_text(config.read_text() + " ")
     pushed = invoke("push", str(folder), "--name", "slow", "--timeout", "0")
     assert pushed.exit_code == PENDING
-    assert "still uploaded" in pushed.output
+    assert "still completing" in pushed.output
 
 
 def test_folders_that_are_no_adapter_are_named(invoke: Invoke, tmp_path: Path) -> None:
@@ -178,3 +190,79 @@ def test_a_platform_that_is_away_is_told_apart(invoke: Invoke) -> None:
     away = invoke("list", LORAPLEX_API_URL=f"http://127.0.0.1:{free_port()}")
     assert away.exit_code == UNREACHABLE
     assert "cannot be reached" in away.output
+
+
+PARTS = 5
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> list[LocalFile]:
+    """A folder whose weights have several parts; nobody looks into them here."""
+    (tmp_path / "adapter_config.json").write_text("{}")
+    weights = tmp_path / "adapter_model.safetensors"
+    weights.write_bytes(os.urandom(1024) * (1024 * 8 * PARTS - 5))
+    return [LocalFile.of(path) for path in adapter_files(tmp_path)]
+
+
+class Watched(RegistryClient):
+    """Notes which parts were sent, and hangs up before the fourth."""
+
+    def __init__(self, url: str, key: str, limit: int = 1000) -> None:
+        super().__init__(url, key)
+        self.sent: list[str] = []
+        self.allowed = iter(range(limit))
+
+    def put_part(self, url: str, body: Iterator[bytes], size_bytes: int) -> None:
+        if next(self.allowed, None) is None:
+            raise KeyboardInterrupt
+        super().put_part(url, body, size_bytes)
+        self.sent.append(urlsplit(url).path)
+
+
+@pytest.mark.usefixtures("validating")
+def test_an_interrupted_push_goes_on_where_it_was(
+    gateway: RunningGateway, tenant_key: tuple[TenantId, str, str], large: list[LocalFile]
+) -> None:
+    told: list[int] = []
+    with (
+        Watched(gateway.url, tenant_key[2], limit=3) as first,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        push_files(first, "resumed", large, told.append, 60)
+    begun = sum(told)
+    assert len(first.sent) == 3
+    told.clear()
+    with Watched(gateway.url, tenant_key[2]) as second:
+        assert push_files(second, "resumed", large, told.append, 60) == 1
+        assert push_files(second, "resumed", large, told.append, 60) == 1
+        assert len(second.uploads("resumed", "completed")) == 2
+    assert begun > 0
+    assert not set(first.sent) & set(second.sent)
+    assert sum(told) == 2 * sum(file.size_bytes for file in large)
+
+
+@pytest.mark.usefixtures("validating")
+def test_a_push_goes_straight_to_a_store_that_clients_reach(
+    services: Settings,
+    smollm2_dir: Path,
+    gateway: RunningGateway,
+    tenant_key: tuple[TenantId, str, str],
+    large: list[LocalFile],
+) -> None:
+    changed = {"model": str(smollm2_dir), "s3_public_endpoint": services.s3_endpoint}
+    with (
+        running_gateway(services.model_copy(update=changed)) as direct,
+        Watched(direct.url, tenant_key[2]) as client,
+    ):
+        assert push_files(client, "straight", large, lambda _: None, 60) == 1
+    assert len(client.sent) == PARTS + 1
+    assert all(path.startswith(f"/{services.s3_bucket}/tenants/") for path in client.sent)
+
+
+@pytest.mark.usefixtures("validating")
+def test_a_failed_upload_is_told_in_the_platforms_words(invoke: Invoke, tmp_path: Path) -> None:
+    archive = tmp_path / "adapter.zip"
+    archive.write_bytes(b"PK\x03\x04 and no more")
+    pushed = invoke("push", str(archive), "--name", "broken")
+    assert pushed.exit_code == REJECTED
+    assert "The upload is failed. The archive is cut short" in pushed.output

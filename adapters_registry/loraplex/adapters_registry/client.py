@@ -3,15 +3,17 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import httpx
 
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
+ARCHIVE_SUFFIXES = (".zip", ".tar.gz")
 PICKLE_FILE = "adapter_model.bin"
 POLL_SECONDS = 0.25
 TIMEOUT = httpx.Timeout(30.0, write=120.0, read=120.0)
@@ -21,6 +23,10 @@ Json = dict[str, Any]
 
 class ApiRefused(Exception):
     """The platform refused the call; the message is its own."""
+
+
+class ApiBusy(ApiRefused):
+    """The platform could not serve the call now and may later."""
 
 
 class ApiUnreachable(Exception):
@@ -35,20 +41,23 @@ class FolderUnusable(Exception):
     """The folder is not what PEFT's save_pretrained writes."""
 
 
-def adapter_files(folder: Path) -> tuple[Path, Path]:
-    """The two files of a PEFT adapter's folder; raises FolderUnusable."""
-    config, weights = folder / CONFIG_FILE, folder / WEIGHTS_FILE
-    if not folder.is_dir():
-        raise FolderUnusable(f"{folder} is not a folder.")
-    if not weights.is_file() and (folder / PICKLE_FILE).is_file():
+def adapter_files(source: Path) -> list[Path]:
+    """What to send of a PEFT adapter's folder, or the archive itself; raises FolderUnusable."""
+    if source.is_file() and source.name.endswith(ARCHIVE_SUFFIXES):
+        return [source]
+    config, weights = source / CONFIG_FILE, source / WEIGHTS_FILE
+    if not source.is_dir():
+        suffixes = " nor ".join(ARCHIVE_SUFFIXES)
+        raise FolderUnusable(f"{source} is not a folder, nor a {suffixes} archive.")
+    if not weights.is_file() and (source / PICKLE_FILE).is_file():
         raise FolderUnusable(
-            f"{folder} holds {PICKLE_FILE}, a pickle; only {WEIGHTS_FILE} is accepted. In PEFT, "
+            f"{source} holds {PICKLE_FILE}, a pickle; only {WEIGHTS_FILE} is accepted. In PEFT, "
             "save with model.save_pretrained(folder, safe_serialization=True)."
         )
     missing = [file.name for file in (config, weights) if not file.is_file()]
     if missing:
-        raise FolderUnusable(f"{folder} has no {' and no '.join(missing)}.")
-    return config, weights
+        raise FolderUnusable(f"{source} has no {' and no '.join(missing)}.")
+    return [config, weights]
 
 
 class RegistryClient:
@@ -60,6 +69,7 @@ class RegistryClient:
             headers={"Authorization": f"Bearer {api_key}"},
             timeout=TIMEOUT,
         )
+        self._store = httpx.Client(timeout=TIMEOUT)
 
     def __enter__(self) -> Self:
         return self
@@ -71,6 +81,7 @@ class RegistryClient:
         trace: TracebackType | None,
     ) -> None:
         self._http.close()
+        self._store.close()
 
     def adapters(self) -> list[Json]:
         found: list[Json] = self._call("GET", "adapters")["data"]
@@ -83,13 +94,42 @@ class RegistryClient:
     def version(self, name: str, number: int) -> Json:
         return self._call("GET", f"adapters/{quote(name, safe='')}/versions/{number}")
 
-    def push(self, name: str, config: bytes, weights: BinaryIO) -> Json:
-        """Upload a version, streamed from an open file."""
-        files = {
-            "adapter_config": (CONFIG_FILE, config, "application/json"),
-            "adapter_model": (WEIGHTS_FILE, weights, "application/octet-stream"),
-        }
-        return self._call("POST", f"adapters/{quote(name, safe='')}/versions", files=files)
+    def create_upload(self, adapter: str, files: list[Json]) -> Json:
+        return self._call("POST", "uploads", json={"adapter": adapter, "files": files})
+
+    def uploads(self, adapter: str, status: str) -> list[Json]:
+        """The newest uploads of an adapter that have this status."""
+        query = {"adapter": adapter, "status": status}
+        found: list[Json] = self._call("GET", "uploads", params=query)["data"]
+        return found
+
+    def upload(self, upload_id: str) -> Json:
+        return self._call("GET", f"uploads/{upload_id}")
+
+    def part_urls(self, upload_id: str, file: str, parts: list[int]) -> dict[int, str]:
+        """Where these parts go, by number."""
+        wanted = {"file": file, "parts": parts}
+        urls = self._call("POST", f"uploads/{upload_id}/part-urls", json=wanted)["urls"]
+        return {url["part"]: url["url"] for url in urls}
+
+    def put_part(self, url: str, body: Iterator[bytes], size_bytes: int) -> None:
+        """Send a part to this API, or without the key to the store that the address names.
+
+        An address that the store does not take any more is an ApiBusy: another one is needed.
+        """
+        headers = {"Content-Length": str(size_bytes)}
+        if url.startswith("/"):
+            self._call("PUT", str(self._http.base_url.join(url)), content=body, headers=headers)
+            return
+        with reachable(httpx.URL(url)):
+            answer = self._store.put(url, content=body, headers=headers)
+        if answer.status_code in (403, 404) or answer.status_code >= 500:
+            raise ApiBusy(f"The object store did not take a part (HTTP {answer.status_code}).")
+        if answer.is_error:
+            raise ApiRefused(f"The object store refused a part (HTTP {answer.status_code}).")
+
+    def complete_upload(self, upload_id: str) -> Json:
+        return self._call("POST", f"uploads/{upload_id}/complete", json={})
 
     def wait(self, name: str, number: int, timeout_seconds: float) -> Json:
         """The version once it is ready or rejected; raises ValidationPending."""
@@ -111,6 +151,8 @@ class RegistryClient:
             body = answer.json()
         except ValueError:
             body = None
+        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise ApiBusy(refusal(answer.status_code, body))
         if answer.is_error:
             raise ApiRefused(refusal(answer.status_code, body))
         if not isinstance(body, dict):

@@ -40,24 +40,31 @@ LOCAL = "http://127.0.0.1:8000"
 
 @adapter.command()
 def push(
-    folder: Annotated[Path, typer.Argument(help="What PEFT's save_pretrained wrote.")],
+    source: Annotated[
+        Path, typer.Argument(help="What PEFT's save_pretrained wrote, or a .zip or .tar.gz of it.")
+    ],
     name: Annotated[str, typer.Option(help="The adapter's name; it is made when missing.")],
     api_key: ApiKey,
     api_url: ApiUrl = LOCAL,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for validation.")] = 120,
 ) -> None:
-    """Upload a folder as a new version and wait until it is ready.
+    """Upload an adapter as a new version and wait until it is ready.
 
-    Exits with 0 when it is ready, 1 when it is rejected or refused, 3 when the platform cannot be
-    reached, 4 when validation takes longer than --timeout.
+    A push that was interrupted goes on where it was when it is run again. Exits with 0 when the
+    version is ready, 1 when it is rejected or refused, 3 when the platform cannot be reached, 4
+    when validation takes longer than --timeout.
     """
     from loraplex.adapters_registry.client import adapter_files
+    from loraplex.adapters_registry.pushing import LocalFile, push_files
 
     with connected(api_url, api_key) as client:
-        config, weights = adapter_files(folder)
-        with bar() as progress, progress.open(weights, "rb", description=weights.name) as file:
-            sent = client.push(name, config.read_bytes(), file)
-        version = client.wait(name, sent["version"], timeout)
+        files = [LocalFile.of(path) for path in adapter_files(source)]
+        with bar() as progress:
+            task = progress.add_task(source.name, total=sum(file.size_bytes for file in files))
+            number = push_files(
+                client, name, files, lambda sent: progress.advance(task, sent), timeout
+            )
+        version = client.wait(name, number, timeout)
     tell(version)
     if version["status"] == "rejected":
         raise typer.Exit(REJECTED)
@@ -95,13 +102,14 @@ def demo() -> None:
 @contextmanager
 def connected(api_url: str, api_key: str) -> Iterator[RegistryClient]:
     """A client; what it raises becomes a message and an exit code."""
-    from loraplex.adapters_registry import client
+    from loraplex.adapters_registry import client, pushing
 
     codes: dict[type[Exception], int] = {
         client.FolderUnusable: REJECTED,
         client.ApiRefused: REJECTED,
         client.ApiUnreachable: UNREACHABLE,
         client.ValidationPending: PENDING,
+        pushing.UploadUnfinished: PENDING,
     }
     try:
         with client.RegistryClient(api_url, api_key) as opened:

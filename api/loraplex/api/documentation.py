@@ -55,15 +55,18 @@ def json_body(model: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def form_body(*files: str) -> dict[str, Any]:
-    """The `openapi_extra` of a route that reads a multipart form of these files."""
-    schema = {
-        "type": "object",
-        "properties": {name: {"type": "string", "format": "binary"} for name in files},
-        "required": list(files),
-        "additionalProperties": False,
-    }
-    content = {"multipart/form-data": {"schema": schema}}
+def form_body(*choices: list[str]) -> dict[str, Any]:
+    """The `openapi_extra` of a route that reads a multipart form: the files of one choice."""
+    schemas = [
+        {
+            "type": "object",
+            "properties": {name: {"type": "string", "format": "binary"} for name in files},
+            "required": files,
+            "additionalProperties": False,
+        }
+        for files in choices
+    ]
+    content = {"multipart/form-data": {"schema": {"oneOf": schemas}}}
     return {"requestBody": {"required": True, "content": content}}
 
 

@@ -80,6 +80,15 @@ class Client:
                 await self.put(view.id, file.name, number)
         return view
 
+    async def completed(
+        self, files: Mapping[str, bytes], sha256: Mapping[str, str] | None = None
+    ) -> UploadView:
+        """The end of an upload of these files, whatever it is."""
+        view = await self.filled(files, sha256)
+        await self.complete(view.id)
+        assert await self.run_job(view.id)
+        return await self.get(view.id)
+
     async def get(self, upload_id: UUID) -> UploadView:
         return await self.resumable.reader.get(self.tenant, upload_id)
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import httpx
 import pytest
 from sqlalchemy import select, update
 
@@ -41,6 +42,7 @@ from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.models import Tenant
 from tests.adapters_registry.samples import sample
 from tests.adapters_registry.uploads.conftest import Client
+from tests.adapters_registry.uploads.test_archives import Make, tarred, zipped
 
 pytestmark = pytest.mark.usefixtures("base")
 
@@ -131,6 +133,73 @@ async def test_other_bytes_than_announced_fail_by_name_and_leave_nothing(client:
     assert await client.usage() == (0, 0)
     assert client.staged(view.id) == []
     assert (await client.complete(view.id)).status is UploadStatus.FAILED
+
+
+@pytest.mark.parametrize("make", [zipped, tarred])
+async def test_an_archive_is_opened_and_its_two_files_are_the_version(
+    client: Client, store: ObjectStore, make: Make
+) -> None:
+    files = client.sample(weights_bytes=100_000)
+    name = "mine.zip" if make is zipped else "mine.tar.gz"
+    archive = make({f"mine/{name}": data for name, data in files.items()})
+    view = await client.completed({name: archive}, {name: hashlib.sha256(archive).hexdigest()})
+    assert (view.status, view.version) == (UploadStatus.COMPLETED, 1)
+    for data in files.values():
+        key = blob_key(client.tenant.namespace, digest_of_bytes(data))
+        assert store.read(key) == data
+    assert await client.usage() == (sum(map(len, files.values())), 0)
+    # The same files by themselves are the same version.
+    assert (await client.completed(files)).version == 1
+
+
+async def test_an_archive_that_is_not_accepted_fails_with_its_reason(client: Client) -> None:
+    archive = zipped(client.sample() | {"../../etc/passwd": b"root"})
+    view = await client.completed({"mine.zip": archive})
+    assert view.status is UploadStatus.FAILED
+    assert view.error is not None
+    assert (view.error.code, view.error.field) == ("archive_refused", "../../etc/passwd")
+    assert await client.usage() == (0, 0)
+    assert client.staged(view.id) == []
+
+
+async def test_an_archive_that_unpacks_to_more_than_the_quota_has_left_fails(
+    client: Client, system_database: Database
+) -> None:
+    archive = zipped(client.sample(weights_bytes=1_000_000))
+    async with system_database.unit_of_work() as session:
+        mine = update(Tenant).where(Tenant.id == client.tenant.tenant_id)
+        await session.execute(mine.values(max_storage_bytes=len(archive) + 1000))
+    view = await client.completed({"mine.zip": archive})
+    assert view.error is not None
+    assert view.error.code == "storage_quota_exceeded"
+    assert await client.usage() == (0, 0)
+
+
+async def test_parts_go_straight_to_a_store_that_clients_reach(
+    client: Client, store: ObjectStore
+) -> None:
+    staging = Staging(store, public=store)
+    reader = replace(client.resumable.reader, staging=staging)
+    client.resumable = replace(client.resumable, staging=staging, reader=reader)
+    files = client.sample(weights_bytes=6_000_000)
+    view = await client.create(files)
+    slots = await client.resumable.slots(client.tenant, view.id, WEIGHTS_NAME, [1, 2])
+    slots += await client.resumable.slots(client.tenant, view.id, CONFIG_NAME, [1])
+    async with httpx.AsyncClient() as http:
+        for slot in slots:
+            start = (slot.number - 1) * client.resumable.part_bytes
+            data = files[slot.file][start : start + slot.size_bytes]
+            url = staging.presign_part(slot, 60)
+            assert (await http.put(url, content=data + b"x")).status_code == 403
+            for _ in range(2):
+                assert (await http.put(url, content=data)).status_code == 200
+            received = {f.name: f.parts_received for f in (await client.get(view.id)).files}
+            assert slot.number in received[slot.file]
+    await client.complete(view.id)
+    assert await client.run_job(view.id)
+    assert (await client.get(view.id)).status is UploadStatus.COMPLETED
+    async with httpx.AsyncClient() as http:  # what was read cannot be changed any more
+        assert (await http.put(url, content=data)).status_code == 404
 
 
 async def test_missing_parts_are_named_and_nothing_has_ended(client: Client) -> None:

@@ -1,3 +1,5 @@
+import io
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,23 @@ def test_an_upload_is_a_new_version_and_the_same_bytes_are_the_same(
     adapter = mine.get("/api/v1/adapters/parrot").json()
     assert adapter["latest_version"] == other.json()
     assert mine.get("/api/v1/adapters").json() == {"data": [adapter], "next_cursor": None}
+
+
+def test_an_archive_in_the_form_is_its_two_files(mine: httpx.Client) -> None:
+    folder = FIXTURES / "pirate"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in folder.iterdir():
+            archive.write(file, f"pirate/{file.name}")
+    sent = {"archive": ("pirate.zip", buffer.getvalue())}
+    first = mine.post("/api/v1/adapters/zipped/versions", files=sent)
+    assert first.status_code == 202, first.text
+    again = mine.post("/api/v1/adapters/zipped/versions", files=files("pirate"))
+    assert (again.status_code, again.json()["digest"]) == (200, first.json()["digest"])
+    bad = mine.post("/api/v1/adapters/zipped/versions", files={"archive": ("a.zip", b"PK")})
+    assert (bad.status_code, bad.json()["code"]) == (400, "archive_refused")
+    both = mine.post("/api/v1/adapters/zipped/versions", files=files("pirate") | sent)
+    assert (both.status_code, both.json()["field"]) == (400, "archive")
 
 
 def test_a_neighbours_adapter_is_404(

@@ -6,8 +6,11 @@ were read here; only then are they copied to where their digest says.
 
 import asyncio
 import hashlib
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -15,12 +18,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from loraplex.adapters_registry.errors import BlobMissing, ChecksumMismatch, StoreUnavailable
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.uploads import lifecycle
+from loraplex.adapters_registry.uploads.archives import expand
 from loraplex.adapters_registry.uploads.clearing import clear
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME
 from loraplex.adapters_registry.uploads.lifecycle import Completion, Superseded
 from loraplex.adapters_registry.uploads.models import UploadFile
 from loraplex.adapters_registry.uploads.service import Uploads
-from loraplex.adapters_registry.uploads.sources import BlobSource, ObjectSource
+from loraplex.adapters_registry.uploads.sources import BlobSource, FileSource, ObjectSource
 from loraplex.adapters_registry.uploads.staging import Staging, staging_key
 from loraplex.adapters_registry.versions.views import VersionView
 from loraplex.engine.protocol.errors import DomainError, Kind
@@ -75,11 +79,26 @@ class UploadCompleter:
 
     async def _take_in(self, completion: Completion) -> None:
         uploads = Uploads(self.database, self.store, completion.base_name, self.max_upload_bytes)
-        sources = {
+        found = {
             file.name: await asyncio.to_thread(self._read, completion, file)
             for file in completion.files
         }
-        await self._register(uploads, completion, sources[CONFIG_NAME], sources[WEIGHTS_NAME])
+        if WEIGHTS_NAME in found:
+            await self._register(uploads, completion, found[CONFIG_NAME], found[WEIGHTS_NAME])
+            return
+        (archive,) = found.values()
+        with TemporaryDirectory(prefix="loraplex-archive-") as folder:
+            files = await asyncio.to_thread(self._expand, archive, Path(folder), uploads.limits)
+            config, weights = files[CONFIG_NAME], files[WEIGHTS_NAME]
+            await self._register(uploads, completion, config, weights)
+
+    def _expand(
+        self, archive: ObjectSource, folder: Path, limits: Mapping[str, int]
+    ) -> dict[str, FileSource]:
+        """The files of an archive in the staging area, on disk; raises what `expand` raises."""
+        path = folder / "archive"
+        self.store.download(archive.key, path)
+        return {name: FileSource.of(file) for name, file in expand(path, folder, limits).items()}
 
     async def _register(
         self, uploads: Uploads, completion: Completion, config: BlobSource, weights: BlobSource

@@ -13,6 +13,7 @@ from loraplex.adapters_registry.errors import BaseModelUnknown, EmptyUpload, Upl
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
 from loraplex.adapters_registry.uploads import quota
+from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME
 from loraplex.adapters_registry.uploads.registration import Owner, StoredFile, register
 from loraplex.adapters_registry.uploads.sources import (
     BlobSource,
@@ -101,6 +102,11 @@ class Uploads:
         await self.store_blob(owner, config)
         await self.store_blob(owner, weights)
         return answer
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The most bytes each file may have, by name."""
+        return {CONFIG_NAME: self.max_config_bytes, WEIGHTS_NAME: self.max_upload_bytes}
 
     @asynccontextmanager
     async def reserved(self, owner: Owner, size_bytes: int) -> AsyncIterator[UUID]:

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as PathParameter
 
 from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
+from loraplex.adapters_registry.uploads.archives import expand
+from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME
 from loraplex.adapters_registry.versions import removal
 from loraplex.adapters_registry.versions.views import AdapterView, VersionView
 from loraplex.api.authentication import TenantDep
@@ -20,7 +22,7 @@ from loraplex.api.tenant.schemas import Adapter, AdapterList, Reason, Version, V
 
 router = APIRouter(prefix="/api/v1/adapters", tags=["adapters"], responses=PROBLEM)
 
-CONFIG, MODEL = "adapter_config", "adapter_model"
+CONFIG, MODEL, ARCHIVE = "adapter_config", "adapter_model", "archive"
 DeletedQuery = Annotated[
     bool, Query(description="Those that were deleted and can be restored, in place of the others.")
 ]
@@ -108,7 +110,7 @@ async def restore_version(
     operation_id="uploadVersion",
     status_code=202,
     responses={200: {"model": Version, "description": "Identical bytes are this version."}},
-    openapi_extra=form_body(CONFIG, MODEL),
+    openapi_extra=form_body([CONFIG, MODEL], [ARCHIVE]),
 )
 async def upload_version(
     name: str,
@@ -117,17 +119,23 @@ async def upload_version(
     services: ServicesDep,
     principal: TenantDep,
 ) -> Version:
-    """Upload adapter_config.json and adapter_model.safetensors as a new version."""
+    """Upload adapter_config.json and adapter_model.safetensors, or an archive of them."""
     await services.uploads.base_for(name)  # a bad name is refused before its bytes are read
     limits = [
         FileLimit(CONFIG, MAX_CONFIG_BYTES),
         FileLimit(MODEL, services.settings.max_upload_bytes),
     ]
+    archive = FileLimit(ARCHIVE, sum(limit.limit_bytes for limit in limits))
     async with (
         services.uploads.reserved(principal, _announced_bytes(request, limits)) as reservation_id,
         temporary_folder(services.settings) as folder,
     ):
-        files = await receive_form(request, folder, limits)
+        files = await receive_form(request, folder, limits, [archive])
+        if ARCHIVE in files:
+            expanded = await asyncio.to_thread(
+                expand, files[ARCHIVE], folder, services.uploads.limits
+            )
+            files = {CONFIG: expanded[CONFIG_NAME], MODEL: expanded[WEIGHTS_NAME]}
         config = await asyncio.to_thread(files[CONFIG].read_bytes)
         view, is_new = await services.uploads.submit(
             principal, name, config, files[MODEL], reservation_id=reservation_id

@@ -30,9 +30,9 @@ class FileLimit:
 
 
 async def receive_form(
-    request: Request, folder: Path, wanted: Sequence[FileLimit]
+    request: Request, folder: Path, *choices: Sequence[FileLimit]
 ) -> dict[str, Path]:
-    """Each wanted field's file in `folder`, by field.
+    """Each field's file in `folder`, by field; the fields are all those of one of the choices.
 
     Raises InvalidForm, UnknownParameter, MissingParameter and BodyTooLarge, each as soon as it
     is known: what comes after is not read.
@@ -45,7 +45,7 @@ async def receive_form(
             field="Content-Type",
             rule="multipart/form-data with a boundary",
         )
-    reader = _FormReader(folder, wanted)
+    reader = _FormReader(folder, choices)
     parser = MultipartParser(boundary, reader.callbacks())
     try:
         async for data in request.stream():
@@ -73,9 +73,10 @@ def _malformed() -> InvalidForm:
 class _FormReader:
     """The parser's callbacks: sorts parts into files."""
 
-    def __init__(self, folder: Path, wanted: Sequence[FileLimit]) -> None:
+    def __init__(self, folder: Path, choices: Sequence[Sequence[FileLimit]]) -> None:
         self._folder = folder
-        self._limits = {limit.field: limit.limit_bytes for limit in wanted}
+        self._choices = [[limit.field for limit in choice] for choice in choices]
+        self._limits = {limit.field: limit.limit_bytes for choice in choices for limit in choice}
         self._sizes: dict[str, int] = {}
         self._files: dict[str, BinaryIO] = {}
         self._field: str | None = None
@@ -113,14 +114,24 @@ class _FormReader:
         """The files; raises MissingParameter, and InvalidForm for a form without its end."""
         if not self._ended:
             raise _malformed()
-        for field in self._limits:
+        # What came says which of the choices is meant; nothing at all means the first.
+        chosen = max(
+            self._choices, key=lambda fields: sum(field in self._sizes for field in fields)
+        )
+        for field in chosen:
             if field not in self._sizes:
                 raise MissingParameter(
                     f"The form field `{field}` is required.", field=field, rule="a file"
                 )
             if self._sizes[field] == 0:
                 (self._folder / field).touch()
-        return {field: self._folder / field for field in self._limits}
+        if extra := [field for field in self._sizes if field not in chosen]:
+            raise InvalidForm(
+                f"The form has `{extra[0]}` beside {', '.join(chosen)}.",
+                field=extra[0],
+                rule=" or ".join(", ".join(fields) for fields in self._choices),
+            )
+        return {field: self._folder / field for field in chosen}
 
     def _on_part_begin(self) -> None:
         self._field, self._disposition, self._header_bytes = None, b"", 0
