@@ -17,6 +17,8 @@ from loraplex.platform.tenancy.models import ApiKey, OperatorKey, Tenant
 from loraplex.platform.tenancy.names import check_tenant_name
 
 MAX_CONCURRENT_REQUESTS = 64
+MAX_STORAGE_BYTES = 50 * 1024**3
+MAX_OPEN_UPLOADS = 16
 NAMESPACE_BYTES = 16
 TENANTS_BY_NAME = Keyset("tenants", Tenant.name)
 
@@ -33,6 +35,8 @@ class TenantAdministration:
         name: str,
         *,
         max_concurrent_requests: int = MAX_CONCURRENT_REQUESTS,
+        max_storage_bytes: int = MAX_STORAGE_BYTES,
+        max_open_uploads: int = MAX_OPEN_UPLOADS,
     ) -> Tenant:
         """A new active tenant; raises InvalidTenantName and TenantNameTaken."""
         statement = (
@@ -41,6 +45,8 @@ class TenantAdministration:
                 name=check_tenant_name(name),
                 namespace=secrets.token_hex(NAMESPACE_BYTES),
                 max_concurrent_requests=max_concurrent_requests,
+                max_storage_bytes=max_storage_bytes,
+                max_open_uploads=max_open_uploads,
             )
             .on_conflict_do_nothing(index_elements=[Tenant.name])
             .returning(Tenant)

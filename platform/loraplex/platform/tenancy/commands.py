@@ -15,6 +15,8 @@ from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import MissingSetting, Settings
 from loraplex.platform.tenancy.administration import (
     MAX_CONCURRENT_REQUESTS,
+    MAX_OPEN_UPLOADS,
+    MAX_STORAGE_BYTES,
     TenantAdministration,
 )
 from loraplex.platform.tenancy.models import ApiKey, OperatorKey
@@ -35,12 +37,22 @@ def create_tenant(
     max_concurrent_requests: Annotated[
         int, typer.Option(min=0, help="Requests it may run at once.")
     ] = MAX_CONCURRENT_REQUESTS,
+    max_storage_bytes: Annotated[
+        int, typer.Option(min=0, help="Bytes of adapters it may store.")
+    ] = MAX_STORAGE_BYTES,
+    max_open_uploads: Annotated[
+        int, typer.Option(min=0, help="Uploads in parts it may have open.")
+    ] = MAX_OPEN_UPLOADS,
 ) -> None:
     """Create a tenant. It can do nothing before it has a key."""
 
     async def action(session: AsyncSession, administration: TenantAdministration) -> str:
         made = await administration.create_tenant(
-            session, name, max_concurrent_requests=max_concurrent_requests
+            session,
+            name,
+            max_concurrent_requests=max_concurrent_requests,
+            max_storage_bytes=max_storage_bytes,
+            max_open_uploads=max_open_uploads,
         )
         return f"{made.name}\t{made.id}"
 
