@@ -144,7 +144,7 @@ def received(platform: Platform, name: str) -> set[str]:
 def test_a_large_upload_survives_its_client_and_its_gateway(
     platform: Platform, tmp_path: Path
 ) -> None:
-    rank = 160 if SOAK else 48
+    rank = 165 if SOAK else 48
     size_bytes = large_adapter(tmp_path, rank)
     name = f"large-{rank}"
     line = Line(platform.port)
