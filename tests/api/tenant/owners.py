@@ -42,7 +42,12 @@ class Owner:
 async def check_uploads(settings: Settings, tenant_name: str) -> None:
     assert settings.database_system_url is not None
     database = Database(settings.database_system_url.get_secret_value(), pool_size=1)
-    checker = VersionChecker(database, ObjectStore.from_settings(settings), ValidationLimits())
+    checker = VersionChecker(
+        database,
+        ObjectStore.from_settings(settings),
+        ValidationLimits(),
+        settings.data_dir / "checks",
+    )
     try:
         async with database.unit_of_work() as session:
             statement = (
