@@ -170,7 +170,7 @@ async def test_after_the_last_attempt_the_owner_is_told_whose_fault_it_was(
     assert await uploaded.begin() is None
 
 
-async def test_an_upload_that_crashes_its_validator_twice_is_put_away_for_good(
+async def test_an_upload_that_crashes_its_validator_twice_is_quarantined(
     uploaded: Uploaded,
     uploads: Uploads,
     checker: VersionChecker,
@@ -187,6 +187,8 @@ async def test_an_upload_that_crashes_its_validator_twice_is_put_away_for_good(
     assert row.status == REJECTED
     assert [reason["code"] for reason in row.reasons] == [ReasonCode.VALIDATION_CRASHED]
     assert "-11" in (row.last_error or "")
+    assert row.quarantined_at is not None
+    assert "crashed" in (row.quarantine_reason or "")
     await uploads.submit(uploaded.tenant, "support", *uploaded.files)
     assert (await uploaded.row()).status == REJECTED
 

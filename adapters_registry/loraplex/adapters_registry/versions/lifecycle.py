@@ -139,17 +139,19 @@ async def put_back(session: AsyncSession, attempt: Attempt, error: str) -> bool:
 
 
 async def put_away(session: AsyncSession, attempt: Attempt, error: str) -> bool:
-    """Refuse for good what crashes its validator; once may still be the machine's fault."""
+    """Refuse and quarantine what crashes its validator; once may still be the machine's fault."""
     if attempt.number < MAX_CRASHES:
         return await put_back(session, attempt, error)
     message = (
-        "Checking this upload crashed the process that did, each time. It is put away for an "
-        "operator to look at; uploading the same files again changes nothing."
+        "Checking this upload crashed the process that did, each time. It is quarantined until an "
+        "operator has looked at it; uploading the same files again changes nothing."
     )
     reason = RejectionReason(ReasonCode.VALIDATION_CRASHED, message)
     values = {
         "status": VersionStatus.REJECTED,
         "reasons": msgspec.to_builtins([reason]),
+        "quarantined_at": func.now(),
+        "quarantine_reason": "checking it crashed the validator",
         "last_error": error[:MAX_ERROR_CHARACTERS],
     }
     return await settle(session, attempt, values)
