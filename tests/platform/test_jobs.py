@@ -214,7 +214,11 @@ def test_beat_asks_only_for_jobs_that_exist(settings: Settings) -> None:
 
 
 def test_components_contribute_modules_of_jobs() -> None:
-    assert task_modules() == ["loraplex.platform.sweeps", "loraplex.adapters_registry.tasks"]
+    assert task_modules() == [
+        "loraplex.platform.sweeps",
+        "loraplex.platform.webhooks.sweeps",
+        "loraplex.adapters_registry.tasks",
+    ]
 
 
 @pytest.mark.parametrize("name", ["broker_url", "database_system_url"])

@@ -1,6 +1,5 @@
 """`loraplex gateway`: one gateway process on a socket of its own or an inherited one."""
 
-import os
 from typing import Annotated
 
 import typer
@@ -14,14 +13,12 @@ def gateway(
 ) -> None:
     """Serve the HTTP API and the web app."""
     from loraplex.platform.logs import configure_logging
+    from loraplex.platform.metrics_folder import share_metrics
     from loraplex.platform.settings import Settings
 
     settings = Settings()
     configure_logging()
-    metrics_dir = settings.run_dir / "metrics"
-    metrics_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # prometheus_client chooses shared or private values once, when it is imported.
-    os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", str(metrics_dir))
+    share_metrics(settings)
 
     from loraplex.api.server import serve
 

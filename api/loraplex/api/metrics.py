@@ -16,9 +16,10 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from loraplex.engine.protocol.messages import WorkerLimits, WorkerLoad
+from loraplex.platform.metrics import REGISTRY
+from loraplex.platform.metrics_folder import MULTIPROCESS_DIR
 from loraplex.platform.pools.fleet import WorkerFleet
 
-MULTIPROCESS_DIR = "PROMETHEUS_MULTIPROC_DIR"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160)
 TOKEN_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1, 2.5)
 
@@ -92,14 +93,15 @@ class Metrics:
 
     def text(self, fleet: WorkerFleet) -> bytes:
         """Everything in Prometheus' text format, as of now."""
-        if MULTIPROCESS_DIR in os.environ:
-            gateways = CollectorRegistry()
-            MultiProcessCollector(gateways)  # type: ignore[no-untyped-call]
-        else:
-            gateways = self._registry
         workers = CollectorRegistry()
         workers.register(WorkerCollector(fleet))
-        return generate_latest(gateways) + generate_latest(workers)
+        if MULTIPROCESS_DIR in os.environ:
+            together = CollectorRegistry()
+            MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+            counted = generate_latest(together)
+        else:
+            counted = generate_latest(self._registry) + generate_latest(REGISTRY)
+        return counted + generate_latest(workers)
 
 
 class WorkerCollector(Collector):

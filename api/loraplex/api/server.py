@@ -11,7 +11,7 @@ from prometheus_client import multiprocess
 
 from loraplex.api.draining import Draining
 from loraplex.api.gateway import create_app
-from loraplex.api.metrics import MULTIPROCESS_DIR
+from loraplex.platform.metrics_folder import MULTIPROCESS_DIR
 from loraplex.platform.settings import Settings
 
 DRAIN_SECONDS = 6.0

@@ -136,13 +136,18 @@ def migrate() -> None:
 
 @app.command()
 def controller() -> None:
-    """Run the controller: worker registration and the outbox relay."""
+    """Run the controller: worker registration, the outbox relay and webhooks."""
     from loraplex.platform.logs import configure_logging
-    from loraplex.platform.pools.controller import run_controller
+    from loraplex.platform.metrics_folder import share_metrics
     from loraplex.platform.settings import Settings
 
+    settings = Settings()
     configure_logging(level=os.environ.get("LORAPLEX_LOG_LEVEL", "INFO"))
-    asyncio.run(run_controller(Settings()))
+    share_metrics(settings)
+
+    from loraplex.platform.pools.controller import run_controller
+
+    asyncio.run(run_controller(settings))
 
 
 @app.command()
@@ -151,10 +156,11 @@ def jobs(
 ) -> None:
     """Run the background jobs: a Celery worker with its beat."""
     from loraplex.platform.jobs import make_celery
+    from loraplex.platform.metrics_folder import share_metrics
     from loraplex.platform.settings import Settings
 
     settings = Settings()
-    settings.run_dir.mkdir(parents=True, exist_ok=True)
+    share_metrics(settings)
     make_celery(settings).worker_main(
         [
             "worker",

@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-import psycopg
 from celery import Celery
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
@@ -17,9 +16,9 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from structlog import get_logger
 
+from loraplex.platform.database.notifications import listen
 from loraplex.platform.database.outbox import OutboxMessage
-from loraplex.platform.database.sessions import CONNECT_SECONDS, Database
-from loraplex.platform.database.urls import libpq_url
+from loraplex.platform.database.sessions import Database
 
 CHANNEL = "loraplex_outbox"
 BATCH_MESSAGES = 100
@@ -35,10 +34,9 @@ async def run_relay(system: Database, jobs: Celery) -> None:
 
     Any number of relays may run: each takes the messages that no other holds.
     """
-    url = system.engine.url.render_as_string(hide_password=False)
     wake = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(_listen(libpq_url(url), wake))
+        group.create_task(listen(system, CHANNEL, wake))
         group.create_task(_publish_whenever(system, jobs, wake))
 
 
@@ -86,19 +84,3 @@ async def _publish_whenever(system: Database, jobs: Celery, wake: asyncio.Event)
         if published < BATCH_MESSAGES:
             with suppress(TimeoutError):
                 await asyncio.wait_for(wake.wait(), POLL_SECONDS)
-
-
-async def _listen(url: str, wake: asyncio.Event) -> None:
-    """Set `wake` at each notification, on a connection that does nothing else."""
-    while True:
-        try:
-            async with await psycopg.AsyncConnection.connect(
-                url, autocommit=True, connect_timeout=CONNECT_SECONDS
-            ) as connection:
-                await connection.execute(f"LISTEN {CHANNEL}")
-                wake.set()  # what was written while nobody listened
-                async for _ in connection.notifies():
-                    wake.set()
-        except psycopg.OperationalError as error:
-            log.warning("outbox_not_listened_to", error=type(error).__name__)
-        await asyncio.sleep(RETRY_SECONDS)

@@ -75,6 +75,9 @@ async def _start(settings: Settings, public: socket.socket, supervisor: Supervis
     secrets = SecretKeys.from_settings(settings)
     environment = child_environment(settings)
 
+    # Counters of an earlier start; what dead processes left would count as this one's.
+    shutil.rmtree(settings.run_dir / "metrics", ignore_errors=True)
+
     # The engine loads its weights while the control plane comes up: a worker registers when it
     # finds a controller, and needs neither database nor store.
     database = asyncio.create_task(_start_control_plane(services, environment, supervisor))
@@ -96,8 +99,6 @@ async def _start(settings: Settings, public: socket.socket, supervisor: Supervis
     # Gateways take seconds to import: they do so beside the demo, whose end they wait for.
     ready_file = settings.run_dir / READY_FILE
     ready_file.unlink(missing_ok=True)
-    # Counters of an earlier start's gateways; what dead processes left would count as theirs.
-    shutil.rmtree(settings.run_dir / "metrics", ignore_errors=True)
     public.listen(socket.SOMAXCONN)
     descriptor = public.fileno()
     gateways = supervisor.launch(

@@ -1,6 +1,6 @@
-"""The controller process: the internal listener, the sweep of lapsed leases, the outbox relay.
+"""The controller process: internal listener, sweep of lapsed leases, outbox relay, webhooks.
 
-Each of the three outlives a Postgres that restarts: what fails is tried again.
+Each of the four outlives a Postgres that restarts: what fails is tried again.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from loraplex.platform.pools.listener import create_listener
 from loraplex.platform.pools.service import WorkerRegistry
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
+from loraplex.platform.webhooks.dispatcher import run_dispatcher
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ async def run_controller(settings: Settings) -> None:
     background = [
         asyncio.create_task(keep_running("lease sweep", lambda: sweep_leases(database))),
         asyncio.create_task(keep_running("outbox relay", lambda: run_relay(database, celery))),
+        asyncio.create_task(keep_running("webhooks", lambda: run_dispatcher(database, settings))),
     ]
     try:
         await serve(listener, settings.internal_port)

@@ -25,6 +25,8 @@ class DisabledReason(StrEnum):
     """Its owner switched it off."""
     FAILURES = "failures"
     """Too many deliveries in a row were given up."""
+    GONE = "gone"
+    """It answered 410."""
 
 
 class DeliveryStatus(StrEnum):
@@ -102,6 +104,7 @@ class WebhookDelivery(Base, Created):
             text("id DESC"),
         ),
         Index("webhook_deliveries_event_idx", "tenant_id", "event_id"),
+        Index("webhook_deliveries_created_at_idx", "created_at"),
     )
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)

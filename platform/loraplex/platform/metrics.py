@@ -1,0 +1,27 @@
+"""What processes other than gateways count; gateways add it up (`metrics_folder`).
+
+Labels are bounded: codes of ours and classes of statuses, never names, addresses or tenants.
+"""
+
+from prometheus_client import CollectorRegistry, Counter
+
+REGISTRY = CollectorRegistry()
+
+ADAPTER_REJECTIONS = Counter(
+    "loraplex_adapter_rejections",
+    "Reasons for which uploaded versions were rejected; one version may have several.",
+    ["reason"],
+    registry=REGISTRY,
+)
+WEBHOOK_ATTEMPTS = Counter(
+    "loraplex_webhook_attempts",
+    "Calls of tenants' webhooks, by what came back and whether the delivery was then given up.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+WEBHOOKS_DISABLED = Counter(
+    "loraplex_webhooks_disabled",
+    "Webhooks that nothing more is sent to, because of how they answered.",
+    ["reason"],
+    registry=REGISTRY,
+)
