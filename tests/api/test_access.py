@@ -55,6 +55,16 @@ CLASSES = {
         OPERATOR
     ),
     ("POST", "/api/v1/admin/tenants/{tenant}/adapters/{name}/versions/{number}/release"): OPERATOR,
+    ("GET", "/api/v1/webhooks"): TENANT,
+    ("POST", "/api/v1/webhooks"): TENANT,
+    ("GET", "/api/v1/webhooks/{webhook}"): TENANT,
+    ("PATCH", "/api/v1/webhooks/{webhook}"): TENANT,
+    ("DELETE", "/api/v1/webhooks/{webhook}"): TENANT,
+    ("POST", "/api/v1/webhooks/{webhook}/rotate-secret"): TENANT,
+    ("POST", "/api/v1/webhooks/{webhook}/test"): TENANT,
+    ("GET", "/api/v1/webhooks/{webhook}/deliveries"): TENANT,
+    ("GET", "/api/v1/webhooks/{webhook}/deliveries/{delivery}"): TENANT,
+    ("POST", "/api/v1/webhooks/{webhook}/deliveries/{delivery}/retry"): TENANT,
     ("GET", "/api/v1/admin/workers"): OPERATOR,
     ("GET", "/api/v1/admin/tenants"): OPERATOR,
     ("GET", "/api/v1/session"): EITHER,
@@ -68,9 +78,9 @@ GUARDED = [place for place, kind in CLASSES.items() if kind != ANYBODY]
 
 
 def path_of(template: str) -> str:
-    values = {"upload_id": uuid4(), "import_id": uuid4(), "file": "f", "part": 1, "alias": "a"}
-    values |= {"rollout_id": uuid4(), "tenant": "t"}
-    return template.format(model="m", name="n", number=1, **values)
+    values = {"model": "m", "name": "n", "number": 1, "file": "f", "part": 1, "alias": "a"}
+    ids = ("upload_id", "import_id", "rollout_id", "webhook", "delivery")
+    return template.format(tenant="t", **values, **dict.fromkeys(ids, uuid4()))
 
 
 def code_of(path: str, answer: httpx.Response) -> str:

@@ -14,6 +14,7 @@ from loraplex.api.schemas import Problem
 from loraplex.api.tenant.import_schemas import ImportRequest
 from loraplex.api.tenant.schemas import AliasTarget, RolloutChange, RolloutPlan, SignIn
 from loraplex.api.tenant.upload_schemas import NewUpload, NoFields, PartUrlsWanted
+from loraplex.api.tenant.webhook_schemas import NewWebhook, Rotation, WebhookChanges
 
 REFERENCE = "#/components/schemas/{model}"
 READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
@@ -28,6 +29,9 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     PartUrlsWanted,
     NoFields,
     ImportRequest,
+    NewWebhook,
+    WebhookChanges,
+    Rotation,
 )
 WRITTEN_BY_ROUTES: tuple[type[BaseModel], ...] = (ChatChunk, OpenAIError, Problem)
 

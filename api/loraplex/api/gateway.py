@@ -25,7 +25,15 @@ from loraplex.api.metrics import Metrics
 from loraplex.api.openai import chat, completions, models
 from loraplex.api.services import Services
 from loraplex.api.settlement import Settlements
-from loraplex.api.tenant import adapters, aliases, imports, rollouts, session, uploads
+from loraplex.api.tenant import (
+    adapters,
+    aliases,
+    imports,
+    rollouts,
+    session,
+    uploads,
+    webhooks,
+)
 from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
@@ -38,6 +46,7 @@ from loraplex.platform.public_prefixes import read_public_prefixes
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
+from loraplex.platform.webhooks.endpoints import Webhooks
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +55,23 @@ Serves many tenants' LoRA adapters from one base model. Under `/v1` it speaks Op
 `/api/v1` tenants manage adapters and operators watch the fleet. Send a key as
 `Authorization: Bearer <key>`.\
 """
+ROUTES = (
+    models,
+    chat,
+    completions,
+    session,
+    adapters,
+    aliases,
+    rollouts,
+    uploads,
+    imports,
+    webhooks,
+    workers,
+    tenants,
+    quarantine,
+    health,
+)
+"""Modules with a router, in the order of the API's description."""
 DATABASE_CONNECTIONS = 10
 FLUSH_SECONDS = 3.0
 
@@ -66,21 +92,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.metrics = metrics
     app.state.draining = Draining()
     errors.install(app)
-    for module in (
-        models,
-        chat,
-        completions,
-        session,
-        adapters,
-        aliases,
-        rollouts,
-        uploads,
-        imports,
-        workers,
-        tenants,
-        quarantine,
-        health,
-    ):
+    for module in ROUTES:
         app.include_router(module.router)
     documentation.document(app)
     web.mount(app)
@@ -148,6 +160,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         uploads=uploads,
         resumable=ResumableUploads.from_settings(database, uploads, settings),
         imports=Imports(uploads, secrets, OutboundRules.from_settings(settings)),
+        webhooks=Webhooks(secrets, OutboundRules.from_settings(settings)),
         tenants=TenantAdministration(secrets),
         authenticator=Authenticator(database, secrets),
         admission=admission,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from loraplex.platform.pools.fleet import WorkerFleet
     from loraplex.platform.settings import Settings
     from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
+    from loraplex.platform.webhooks.endpoints import Webhooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class Services:
     uploads: Uploads
     resumable: ResumableUploads
     imports: Imports
+    webhooks: Webhooks
     tenants: TenantAdministration
     authenticator: Authenticator
     admission: Admission

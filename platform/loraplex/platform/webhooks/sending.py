@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from time import monotonic
+from uuid import UUID
 
 from loraplex.engine.protocol.errors import DomainError
 from loraplex.platform.outbound.client import Answer, OutboundClient
@@ -16,6 +17,11 @@ TIMEOUT_SECONDS = 15.0
 KEPT_CHARACTERS = 2048
 KEPT_BYTES = 4 * KEPT_CHARACTERS
 """No character has more bytes."""
+
+
+def message_id(event_id: UUID) -> str:
+    """What receivers tell messages apart by."""
+    return f"msg_{event_id.hex}"
 
 
 def body_of(claim: Claim) -> bytes:
@@ -40,7 +46,7 @@ async def send(
     body = body_of(claim)
     try:
         opened = [secrets.decrypt(SECRET_PURPOSE, one).decode() for one in claim.sealed_secrets]
-        headers = signed_headers(f"msg_{claim.event_id.hex}", started_at, body, opened)
+        headers = signed_headers(message_id(claim.event_id), started_at, body, opened)
         async with client.call(
             "POST",
             claim.url,
