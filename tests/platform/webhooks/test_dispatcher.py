@@ -39,7 +39,7 @@ from loraplex.platform.webhooks.sweeps import (
     forget_events,
 )
 from loraplex.platform.webhooks.views import DeliveryView, EndpointView
-from tests.platform.outbound.conftest import Asked, Respond, WebServer, answering, serving
+from tests.web_server import Asked, Respond, WebServer, answering, serving
 
 READY = EventType.VERSION_VALIDATED
 
