@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
+from loraplex.api.idempotency import begin_keyed_request
 from loraplex.api.refusals import CrossSiteRequest, MissingKey, WrongRole
 from loraplex.api.services import ServicesDep
 from loraplex.platform.tenancy.service import OperatorPrincipal, Principal, TenantPrincipal
@@ -39,13 +40,16 @@ async def signed_in(
     return await services.authenticator.session(token)
 
 
-async def tenant(principal: Annotated[Principal, Depends(signed_in)]) -> TenantPrincipal:
+async def tenant(
+    request: Request, services: ServicesDep, principal: Annotated[Principal, Depends(signed_in)]
+) -> TenantPrincipal:
     if not isinstance(principal, TenantPrincipal):
         raise WrongRole(
             "This route is for tenants; the key is an operator's.",
             field="Authorization",
             rule="a tenant's key",
         )
+    await begin_keyed_request(services.idempotency, principal, request)
     return principal
 
 

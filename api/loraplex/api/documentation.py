@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from loraplex.api.admin.schemas import QuarantineOrder
+from loraplex.api.idempotency import PATHS
 from loraplex.api.openai.answer_schemas import ChatChunk, OpenAIError
 from loraplex.api.openai.schemas import ChatBody, CompletionBody
 from loraplex.api.schemas import Problem
@@ -15,6 +16,7 @@ from loraplex.api.tenant.import_schemas import ImportRequest
 from loraplex.api.tenant.schemas import AliasTarget, RolloutChange, RolloutPlan, SignIn
 from loraplex.api.tenant.upload_schemas import NewUpload, NoFields, PartUrlsWanted
 from loraplex.api.tenant.webhook_schemas import NewWebhook, Rotation, WebhookChanges
+from loraplex.platform.idempotency.errors import HEADER, MAX_KEY_CHARACTERS
 
 REFERENCE = "#/components/schemas/{model}"
 READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
@@ -42,6 +44,13 @@ PROBLEM: dict[int | str, dict[str, Any]] = {
             "application/problem+json": {"schema": {"$ref": REFERENCE.format(model="Problem")}}
         },
     }
+}
+IDEMPOTENCY_KEY = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "Sent again with the same request, the same answer comes for 24 hours.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS},
 }
 OPENAI_ERROR: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -113,9 +122,12 @@ def _describe(app: FastAPI) -> dict[str, Any]:
     # FastAPI's own refusal is never sent: every route names ours as its default.
     for unsent in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unsent, None)
-    for path in description["paths"].values():
-        for operation in path.values():
+    for path, operations in description["paths"].items():
+        for method, operation in operations.items():
             operation["responses"].pop("422", None)
+            is_tenants = not {"session", "admin"} & set(operation["tags"])
+            if method == "post" and path.startswith(PATHS) and is_tenants:
+                operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
     for name, schema in sorted((read["$defs"] | written["$defs"]).items()):
         schemas.setdefault(name, schema)
     return description

@@ -11,6 +11,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from loraplex.api.idempotency import Replay, replay
 from loraplex.api.openai.answer_schemas import OpenAIError, OpenAIErrorBody
 from loraplex.api.refusals import DatabaseUnavailable, RouteNotFound
 from loraplex.api.schemas import Problem
@@ -29,6 +30,7 @@ STATUS = {
     Kind.STALE: 412,
     Kind.UNCONDITIONAL: 428,
     Kind.TOO_LARGE: 413,
+    Kind.UNPROCESSABLE: 422,
     Kind.LIMITED: 429,
     Kind.OVERLOADED: 503,
 }
@@ -66,6 +68,8 @@ def install(app: FastAPI) -> None:
         phrase = HTTPStatus(error.status_code).phrase
         code = phrase.lower().replace(" ", "_")
         return respond(request.url.path, error.status_code, f"{phrase}.", code, error.headers)
+
+    app.add_exception_handler(Replay, replay)
 
     @app.exception_handler(OperationalError)
     @app.exception_handler(InterfaceError)
@@ -120,7 +124,7 @@ def headers_of(error: DomainError) -> dict[str, str]:
     headers = {}
     if error.kind is Kind.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
-    if error.kind in (Kind.LIMITED, Kind.OVERLOADED):
+    if error.kind in (Kind.LIMITED, Kind.OVERLOADED) or error.retry_after_seconds is not None:
         headers["Retry-After"] = str(max(1, error.retry_after_seconds or 1))
     return headers
 

@@ -21,6 +21,7 @@ from loraplex.api.admin import quarantine, tenants, workers
 from loraplex.api.draining import Draining
 from loraplex.api.edge import Edge
 from loraplex.api.health import ReadinessCheck
+from loraplex.api.idempotency import KeyedRequests
 from loraplex.api.metrics import Metrics
 from loraplex.api.openai import chat, completions, models
 from loraplex.api.services import Services
@@ -40,6 +41,7 @@ from loraplex.engine.protocol.describe import load_or_describe, locate_model
 from loraplex.platform.admission.service import Admission
 from loraplex.platform.database.migrate import expected_revision
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.idempotency.service import Idempotency
 from loraplex.platform.outbound.rules import OutboundRules
 from loraplex.platform.pools.fleet import WorkerFleet
 from loraplex.platform.public_prefixes import read_public_prefixes
@@ -96,6 +98,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.include_router(module.router)
     documentation.document(app)
     web.mount(app)
+    app.add_middleware(KeyedRequests)
     app.add_middleware(
         Edge,
         metrics=metrics,
@@ -160,6 +163,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         uploads=uploads,
         resumable=ResumableUploads.from_settings(database, uploads, settings),
         imports=Imports(uploads, secrets, OutboundRules.from_settings(settings)),
+        idempotency=Idempotency(database, secrets),
         webhooks=Webhooks(secrets, OutboundRules.from_settings(settings)),
         tenants=TenantAdministration(secrets),
         authenticator=Authenticator(database, secrets),

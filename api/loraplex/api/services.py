@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from loraplex.engine.protocol.module_table import ModuleTable
     from loraplex.platform.admission.service import Admission
     from loraplex.platform.database.sessions import Database
+    from loraplex.platform.idempotency.service import Idempotency
     from loraplex.platform.pools.fleet import WorkerFleet
     from loraplex.platform.settings import Settings
     from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
@@ -41,6 +42,7 @@ class Services:
     resumable: ResumableUploads
     imports: Imports
     webhooks: Webhooks
+    idempotency: Idempotency
     tenants: TenantAdministration
     authenticator: Authenticator
     admission: Admission

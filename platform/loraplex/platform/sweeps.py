@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from loraplex.platform.admission.service import sweep_reservations
 from loraplex.platform.database.base import Base
 from loraplex.platform.database.outbox import OutboxMessage
+from loraplex.platform.idempotency.models import IdempotencyKey
 from loraplex.platform.jobs import JobContext, job
 from loraplex.platform.tenancy.models import AuthFailure, OperatorSession, WebSession
 
@@ -38,12 +39,13 @@ async def sweep_lapsed_reservations(context: JobContext) -> None:
 
 @job("loraplex.sweep_expired")
 async def sweep_expired(context: JobContext) -> None:
-    """Delete ended sessions, old failures and messages published long ago."""
+    """Delete ended sessions, old failures, answers to keys, messages published long ago."""
     async with context.database.unit_of_work() as session:
         await delete_where(session, WebSession, WebSession.expires_at < func.now())
         await delete_where(session, OperatorSession, OperatorSession.expires_at < func.now())
         old_window = AuthFailure.window_start < func.now() - literal(FAILURES_KEPT)
         await delete_where(session, AuthFailure, old_window)
+        await delete_where(session, IdempotencyKey, IdempotencyKey.expires_at < func.now())
         # NULL, which an unpublished message has, is never less.
         long_published = OutboxMessage.published_at < func.now() - literal(PUBLISHED_KEPT)
         await delete_where(session, OutboxMessage, long_published)

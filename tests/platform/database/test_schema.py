@@ -17,6 +17,7 @@ from loraplex.platform.database import outbox as _outbox  # noqa: F401
 from loraplex.platform.database.base import Base
 from loraplex.platform.database.roles import APP, READONLY, SYSTEM
 from loraplex.platform.database.urls import sqlalchemy_url
+from loraplex.platform.idempotency import models as _idempotency  # noqa: F401
 from loraplex.platform.metering import models as _metering  # noqa: F401
 from loraplex.platform.pools import models as _pools  # noqa: F401
 from loraplex.platform.settings import Settings
@@ -138,6 +139,7 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "auth_failures": {"SELECT", "INSERT", "UPDATE"},
         "outbox": {"INSERT"},
         "imports": {"INSERT"},
+        "idempotency_keys": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "webhook_endpoints": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "webhook_events": {"SELECT", "INSERT"},
         "webhook_deliveries": {"SELECT", "INSERT", "UPDATE"},
@@ -177,6 +179,9 @@ def test_readonly_reads_everything_but_secrets_and_writes_nothing(catalogue: Con
         "web_sessions.token_hash",
         "operator_sessions.token_hash",
         "imports.sealed_source",
+        "idempotency_keys.fingerprint",
+        "idempotency_keys.claim",
+        "idempotency_keys.sealed_body",
         "webhook_endpoints.sealed_secret",
         "webhook_endpoints.previous_sealed_secret",
     }

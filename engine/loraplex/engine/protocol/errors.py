@@ -23,6 +23,8 @@ class Kind(StrEnum):
     """The caller's condition does not hold: the thing has changed since it was read."""
     UNCONDITIONAL = "unconditional"
     """The caller must say which state of the thing the change is for."""
+    UNPROCESSABLE = "unprocessable"
+    """Well-formed, and contradicts what the caller said before."""
     LIMITED = "limited"
     OVERLOADED = "overloaded"
 

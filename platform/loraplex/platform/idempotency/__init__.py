@@ -1,0 +1,1 @@
+"""A request with an Idempotency-Key is done once, however often it is sent."""

@@ -1,0 +1,48 @@
+"""Refusals of requests with an Idempotency-Key."""
+
+from loraplex.engine.protocol.errors import DomainError, Kind
+
+HEADER = "Idempotency-Key"
+MAX_KEY_CHARACTERS = 255
+
+
+class InvalidIdempotencyKey(DomainError):
+    """The header's value is no key. It is not repeated: it may be a secret in the wrong place."""
+
+    kind, code = Kind.INVALID, "invalid_idempotency_key"
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"`{HEADER}` should be 1 to {MAX_KEY_CHARACTERS} visible ASCII characters.",
+            field=HEADER,
+            rule=f"1 to {MAX_KEY_CHARACTERS} visible ASCII characters",
+        )
+
+
+class IdempotencyKeyReused(DomainError):
+    """The key came before with another request."""
+
+    kind, code = Kind.UNPROCESSABLE, "idempotency_key_reused"
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"This `{HEADER}` was used for another request within the last 24 hours. Send a new "
+            "key with a new request, and the old key only with the very same one.",
+            field=HEADER,
+            rule="one key, one request",
+        )
+
+
+class IdempotentRequestUnderWay(DomainError):
+    """The first request with this key has not ended."""
+
+    kind, code = Kind.CONFLICT, "idempotent_request_under_way"
+
+    def __init__(self, retry_after_seconds: int) -> None:
+        super().__init__(
+            f"The first request with this `{HEADER}` is still under way. Try again to get its "
+            "answer.",
+            field=HEADER,
+            rule="one request at a time",
+            retry_after_seconds=retry_after_seconds,
+        )
