@@ -16,6 +16,7 @@ from loraplex.api.openai.answer_schemas import OpenAIError
 from loraplex.api.refusals import InvalidValue, MissingKey
 from loraplex.api.schemas import Problem
 from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.platform.metrics import REFUSALS
 
 PACKAGES = [
     loraplex.engine.protocol,
@@ -74,10 +75,19 @@ def test_under_v1_errors_have_openais_shape_and_elsewhere_they_are_problems(kind
 def test_only_limits_and_overload_say_when_to_come_back() -> None:
     for kind in Kind:
         error = type("Some", (InvalidValue,), {"kind": kind})("x", retry_after_seconds=3)
-        is_worth_waiting = kind in (Kind.LIMITED, Kind.OVERLOADED)
+        is_worth_waiting = kind in (Kind.LIMITED, Kind.OVERLOADED, Kind.CONFLICT)
         assert render("/v1/x", error).headers.get("Retry-After") == (
             "3" if is_worth_waiting else None
         )
+
+
+def test_every_refusal_is_counted_by_its_code() -> None:
+    series = [REFUSALS.labels(api, "missing_api_key") for api in ("openai", "management")]
+    before = [one._value.get() for one in series]
+    render("/v1/models", MissingKey())
+    render("/api/v1/adapters", MissingKey())
+    render("/api/v1/adapters", MissingKey())
+    assert [one._value.get() for one in series] == [before[0] + 1, before[1] + 2]
 
 
 def test_a_missing_key_is_told_how_to_send_one() -> None:

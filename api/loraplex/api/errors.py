@@ -18,6 +18,7 @@ from loraplex.api.schemas import Problem
 from loraplex.api.served import version_header
 from loraplex.api.validation import refusal
 from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.platform.metrics import REFUSALS
 
 log = structlog.get_logger(__name__)
 
@@ -82,6 +83,7 @@ def install(app: FastAPI) -> None:
 def render(path: str, error: DomainError) -> Response:
     """`error` as the answer to a request for `path`."""
     status = STATUS[error.kind]
+    count(path, error.code)
     headers = headers_of(error)
     if under_openai(path):
         return JSONResponse(openai_body(error), status, headers)
@@ -103,6 +105,7 @@ def respond(
     path: str, status: int, message: str, code: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """An answer for what is no DomainError."""
+    count(path, code)
     if under_openai(path):
         kind = OPENAI_TYPE.get(status, "invalid_request_error")
         body = OpenAIErrorBody(message=message, type=kind, param=None, code=code)
@@ -111,6 +114,11 @@ def respond(
     return JSONResponse(
         problem.model_dump(), status, headers, media_type="application/problem+json"
     )
+
+
+def count(path: str, code: str) -> None:
+    """Every refusal is counted by its code, which is one of ours."""
+    REFUSALS.labels("openai" if under_openai(path) else "management", code).inc()
 
 
 def openai_body(error: DomainError) -> dict[str, object]:
@@ -124,7 +132,8 @@ def headers_of(error: DomainError) -> dict[str, str]:
     headers = {}
     if error.kind is Kind.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
-    if error.kind in (Kind.LIMITED, Kind.OVERLOADED) or error.retry_after_seconds is not None:
+    is_under_way = error.kind is Kind.CONFLICT and error.retry_after_seconds is not None
+    if error.kind in (Kind.LIMITED, Kind.OVERLOADED) or is_under_way:
         headers["Retry-After"] = str(max(1, error.retry_after_seconds or 1))
     return headers
 

@@ -119,6 +119,7 @@ async def fingerprint(request: Request) -> bytes:
         request.method,
         request.url.path,
         request.url.query,
+        request.headers.get("if-match", ""),
         media_type if is_streamed else "",
         request.headers.get("content-length", "") if is_streamed else "",
     ]

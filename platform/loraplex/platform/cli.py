@@ -95,6 +95,9 @@ TENANCY = "loraplex.platform.tenancy.commands"
 OWN_GROUPS = {
     "tenant": LateGroup("tenant", TENANCY, "Create and list tenants."),
     "key": LateGroup("key", TENANCY, "Create, list and revoke API keys."),
+    "webhook": LateGroup(
+        "webhook", "loraplex.platform.webhooks.commands", "Manage a tenant's webhooks."
+    ),
 }
 
 app = typer.Typer(

@@ -1,4 +1,4 @@
-"""What processes other than gateways count; gateways add it up (`metrics_folder`).
+"""What is counted in more places than one gateway; gateways add it up (`metrics_folder`).
 
 Labels are bounded: codes of ours and classes of statuses, never names, addresses or tenants.
 """
@@ -11,6 +11,12 @@ ADAPTER_REJECTIONS = Counter(
     "loraplex_adapter_rejections",
     "Reasons for which uploaded versions were rejected; one version may have several.",
     ["reason"],
+    registry=REGISTRY,
+)
+REFUSALS = Counter(
+    "loraplex_refusals",
+    "Requests refused, by API (openai or management) and the refusal's code.",
+    ["api", "code"],
     registry=REGISTRY,
 )
 WEBHOOK_ATTEMPTS = Counter(

@@ -25,12 +25,23 @@ from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.ports import free_port
+from loraplex.platform.metrics import ADAPTER_REJECTIONS
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.principals import TenantPrincipal
+from loraplex.platform.webhooks.models import WebhookEvent
 from tests.adapters_registry.samples import sample
 
 UPLOADED, VALIDATING = VersionStatus.UPLOADED, VersionStatus.VALIDATING
 READY, REJECTED = VersionStatus.READY, VersionStatus.REJECTED
+
+
+async def told(uploaded: "Uploaded") -> list[tuple[str, object]]:
+    """The events of the version so far, with what they say of reasons."""
+    mine = WebhookEvent.tenant_id == uploaded.tenant.tenant_id
+    statement = select(WebhookEvent).where(mine).order_by(WebhookEvent.created_at)
+    async with uploaded.database.unit_of_work() as session:
+        events = (await session.scalars(statement)).all()
+    return [(event.type, event.data.get("reasons")) for event in events]
 
 
 class Uploaded:
@@ -241,3 +252,28 @@ async def test_a_base_that_changed_since_the_upload_is_a_reason(
     row = await uploaded.row()
     assert row.status == REJECTED
     assert "has changed" in str(row.reasons)
+
+
+async def test_its_owner_is_told_once_when_a_version_is_ready(
+    uploaded: Uploaded, checker: VersionChecker
+) -> None:
+    row = await uploaded.row()
+    for _ in range(2):
+        await checker.check(uploaded.tenant.tenant_id, row.id)
+    assert await told(uploaded) == [
+        ("adapter.version.uploaded", None),
+        ("adapter.version.validated", None),
+    ]
+
+
+async def test_a_rejection_is_told_with_its_codes_and_counted(uploaded: Uploaded) -> None:
+    code = ReasonCode.VALIDATION_FAILED
+    before = ADAPTER_REJECTIONS.labels(code)._value.get()
+    for _ in range(MAX_ATTEMPTS):
+        await uploaded.begun()
+        await uploaded.pass_deadline()
+        await uploaded.sweep()
+    await uploaded.pass_deadline()
+    await uploaded.sweep()
+    assert (await told(uploaded))[1:] == [("adapter.version.rejected", [code])]
+    assert ADAPTER_REJECTIONS.labels(code)._value.get() == before + 1

@@ -21,6 +21,7 @@ from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.rejection import ReasonCode, RejectionReason
+from loraplex.adapters_registry.versions.endings import tell_of_ending
 from loraplex.adapters_registry.versions.models import (
     Adapter,
     AdapterVersion,
@@ -41,6 +42,7 @@ QUEUE_SECONDS = 20
 """From the upload, or a failed attempt, until the sweeper asks for validation again."""
 MAX_ATTEMPTS = 5
 MAX_CRASHES = 2
+ENDINGS = frozenset({VersionStatus.READY, VersionStatus.REJECTED})
 SWEEP_BATCH = 100
 MAX_ERROR_CHARACTERS = 1000
 
@@ -169,7 +171,10 @@ async def settle(session: AsyncSession, attempt: Attempt, values: dict[str, Any]
         .values(**values)
         .returning(AdapterVersion.id)
     )
-    return await session.scalar(statement) is not None
+    has_settled = await session.scalar(statement) is not None
+    if has_settled and values.get("status") in ENDINGS:
+        await tell_of_ending(session, attempt.tenant_id, attempt.version_id)
+    return has_settled
 
 
 async def ask(session: AsyncSession, version: AdapterVersion) -> None:
@@ -211,7 +216,8 @@ async def sweep(session: AsyncSession) -> int:
     )
     versions = (await session.scalars(late)).all()
     for version in versions:
-        if version.attempts >= MAX_ATTEMPTS:
+        is_given_up = version.attempts >= MAX_ATTEMPTS
+        if is_given_up:
             values = given_up()
         else:
             values = {"status": VersionStatus.UPLOADED, "deadline_at": in_seconds(QUEUE_SECONDS)}
@@ -219,6 +225,8 @@ async def sweep(session: AsyncSession) -> int:
         await session.execute(
             update(AdapterVersion).where(AdapterVersion.id == version.id).values(**values)
         )
+        if is_given_up:
+            await tell_of_ending(session, TenantId(version.tenant_id), version.id)
     return len(versions)
 
 
