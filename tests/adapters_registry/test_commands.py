@@ -73,7 +73,9 @@ def validating(
         database = system(services)
         store = ObjectStore.from_settings(services)
         checker = VersionChecker(database, store, ValidationLimits(), tmp_path / "checks")
-        completer = UploadCompleter(database, store, services.max_upload_bytes)
+        completer = UploadCompleter(
+            database, store, services.max_upload_bytes, tmp_path / "archives"
+        )
         mine = AdapterVersion.tenant_id == tenant_key[0]
         uploads = select(Upload.id).where(Upload.tenant_id == tenant_key[0])
         while not over.is_set():
@@ -148,12 +150,12 @@ def test_a_rejected_folder_is_told_in_words_and_by_exit_code(
 ) -> None:
     folder = copy_fixture(tmp_path)
     config = folder / "adapter_config.json"
-    config.write_text(config.read_text().replace('"use_dora": false', '"use_dora": true'))
-    pushed = invoke("push", str(folder), "--name", "dora")
+    config.write_text(config.read_text().replace("{", '{"quantum_rank": 7,', 1))
+    pushed = invoke("push", str(folder), "--name", "quantum")
     assert pushed.exit_code == REJECTED
     assert "was rejected" in pushed.output
-    assert "DoRA is not served yet" in pushed.output
-    assert "DoRA is not served yet" in invoke("show", "dora").output
+    assert "quantum_rank" in pushed.output
+    assert "quantum_rank" in invoke("show", "quantum").output
 
 
 def test_an_upload_nobody_completes_is_pending(invoke: Invoke, tmp_path: Path) -> None:

@@ -127,8 +127,11 @@ class Client:
 
 
 @pytest.fixture
-def completer(system_database: Database, store: ObjectStore, uploads: Uploads) -> UploadCompleter:
-    return UploadCompleter(system_database, store, uploads.max_upload_bytes)
+def completer(
+    system_database: Database, store: ObjectStore, uploads: Uploads, tmp_path: Path
+) -> UploadCompleter:
+    archives = tmp_path / "archives"
+    return UploadCompleter(system_database, store, uploads.max_upload_bytes, archives)
 
 
 @pytest.fixture

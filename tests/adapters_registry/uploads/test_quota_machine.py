@@ -108,7 +108,9 @@ class QuotaMachine(RuleBasedStateMachine):
             MIN_PART_BYTES,
             timedelta(hours=1),
         )
-        completer = UploadCompleter(system, store, uploads.max_upload_bytes)
+        completer = UploadCompleter(
+            system, store, uploads.max_upload_bytes, Path(self.folder.name, "archives")
+        )
         return Client(principal, resumable, completer, system, Path(self.folder.name))
 
     def teardown(self) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import BlobMissing, ChecksumMismatch, StoreUnavailable
 from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.scratch import scratch_folder
 from loraplex.adapters_registry.uploads import lifecycle
 from loraplex.adapters_registry.uploads.archives import expand
 from loraplex.adapters_registry.uploads.clearing import clear
@@ -41,6 +41,8 @@ class UploadCompleter:
     database: Database
     store: ObjectStore
     max_upload_bytes: int
+    scratch_dir: Path
+    """Where archives are opened; what a killed job left there is removed in time."""
 
     async def complete(self, tenant_id: TenantId, upload_id: UUID) -> bool:
         """One attempt, to completed or failed, or put back with what went wrong.
@@ -87,8 +89,8 @@ class UploadCompleter:
             await self._register(uploads, completion, found[CONFIG_NAME], found[WEIGHTS_NAME])
             return
         (archive,) = found.values()
-        with TemporaryDirectory(prefix="loraplex-archive-") as folder:
-            files = await asyncio.to_thread(self._expand, archive, Path(folder), uploads.limits)
+        with scratch_folder(self.scratch_dir) as folder:
+            files = await asyncio.to_thread(self._expand, archive, folder, uploads.limits)
             config, weights = files[CONFIG_NAME], files[WEIGHTS_NAME]
             await self._register(uploads, completion, config, weights)
 

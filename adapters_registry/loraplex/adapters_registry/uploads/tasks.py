@@ -32,6 +32,7 @@ async def complete_upload(context: JobContext, tenant_id: str, upload_id: str) -
         context.database,
         ObjectStore.from_settings(context.settings),
         context.settings.max_upload_bytes,
+        context.settings.data_dir / "archives",
     )
     await completer.complete(TenantId(UUID(tenant_id)), UUID(upload_id))
 
