@@ -19,6 +19,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from loraplex.adapters_registry import naming_commands
+
 if TYPE_CHECKING:
     from loraplex.adapters_registry.client import Json, RegistryClient
 
@@ -90,6 +92,17 @@ def show(name: str, api_key: ApiKey, api_url: ApiUrl = LOCAL) -> None:
         versions = client.versions(name)
     for version in versions:
         tell(version)
+
+
+adapter.add_typer(naming_commands.alias, name="alias")
+adapter.add_typer(naming_commands.rollout, name="rollout")
+for _command in (
+    naming_commands.pin,
+    naming_commands.unpin,
+    naming_commands.rm,
+    naming_commands.restore,
+):
+    adapter.command()(_command)
 
 
 def demo() -> None:

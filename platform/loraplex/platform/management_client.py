@@ -15,7 +15,11 @@ Json = dict[str, Any]
 
 
 class ApiRefused(Exception):
-    """The platform refused the call; the message is its own."""
+    """The platform refused the call; the message is its own, `status` HTTP's."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class ApiBusy(ApiRefused):
@@ -58,9 +62,9 @@ class ManagementClient:
         except ValueError:
             body = None
         if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise ApiBusy(refusal(answer.status_code, body))
+            raise ApiBusy(refusal(answer.status_code, body), answer.status_code)
         if answer.is_error:
-            raise ApiRefused(refusal(answer.status_code, body))
+            raise ApiRefused(refusal(answer.status_code, body), answer.status_code)
         if not isinstance(body, dict):
             raise ApiUnreachable(f"{self.http.base_url} does not speak Loraplex's API.")
         return body
