@@ -1,5 +1,7 @@
 import asyncio
 import io
+import tarfile
+import zipfile
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,11 +20,13 @@ from loraplex.adapters_registry.imports.fetching import refusal_of
 from loraplex.adapters_registry.imports.sources import (
     CONFIG_FILE,
     WEIGHTS_FILE,
+    ArchiveSource,
     HttpsSource,
     HubSource,
     S3Source,
 )
 from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.uploads.archives.rules import ArchiveRefused
 from loraplex.engine.protocol.errors import Kind
 from loraplex.platform.settings import Settings
 from tests.adapters_registry.imports.conftest import MakeFetcher, folder_of
@@ -151,6 +155,44 @@ async def test_bytes_that_are_not_those_announced_are_refused(
         source = HubSource("acme/lora", token=hub.token)
         with pytest.raises(SourceDiffers):
             await make_fetcher(hub.url).fetch(source, target, Reserved())
+
+
+def packed(kind: str, files: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    if kind == "zip":
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, data in files.items():
+                archive.writestr(f"mine/{name}", data)
+    else:
+        with tarfile.open(fileobj=file, mode="w:gz") as tar:
+            for name, data in files.items():
+                entry = tarfile.TarInfo(f"mine/{name}")
+                entry.size = len(data)
+                tar.addfile(entry, io.BytesIO(data))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar.gz"])
+async def test_both_files_come_in_one_archive(
+    make_fetcher: MakeFetcher, files: dict[str, bytes], target: Path, kind: str
+) -> None:
+    data, reserved = packed(kind, files), Reserved()
+    async with serving(folder_of({f"x.{kind}": data})) as web:
+        source = ArchiveSource(f"http://127.0.0.1:{web.port}/x.{kind}?sig=1")
+        await make_fetcher().fetch(source, target, reserved)
+    assert read(target) == files
+    assert reserved == [len(data)]
+
+
+async def test_an_archive_that_would_not_be_opened_as_an_upload_is_none_here_either(
+    make_fetcher: MakeFetcher, files: dict[str, bytes], target: Path
+) -> None:
+    data = packed("zip", files | {"model.pkl": b"pickle"})
+    async with serving(folder_of({"x.zip": data})) as web:
+        with pytest.raises(ArchiveRefused, match=r"model\.pkl"):
+            await make_fetcher().fetch(
+                ArchiveSource(f"http://127.0.0.1:{web.port}/x.zip"), target, Reserved()
+            )
 
 
 async def test_a_file_that_is_too_large_is_named_before_its_bytes_are_read(

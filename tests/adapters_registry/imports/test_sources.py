@@ -5,16 +5,18 @@ from hypothesis import strategies as st
 from loraplex.adapters_registry.imports.errors import InvalidSource
 from loraplex.adapters_registry.imports.places import place_of, signed_url
 from loraplex.adapters_registry.imports.sources import (
+    ARCHIVE_FILE,
     CONFIG_FILE,
     WEIGHTS_FILE,
+    ArchiveSource,
     HttpsSource,
     HubSource,
     S3Source,
     Source,
     decode,
     encode,
-    folder_urls,
     parse_s3_url,
+    source_at,
 )
 from loraplex.engine.protocol.errors import DomainError
 from loraplex.platform.outbound.errors import AddressInvalid, AddressNotPublic
@@ -27,6 +29,7 @@ KEYS = {"access_key_id": f"id-{SECRET}", "secret_access_key": SECRET, "session_t
 WITH_SECRETS: list[Source] = [
     S3Source("bucket", "folder", endpoint="https://store.example", **KEYS),
     HttpsSource(f"https://a.example/c?sig={SECRET}", f"https://a.example/w?sig={SECRET}#{SECRET}"),
+    ArchiveSource(f"https://a.example/x.zip?sig={SECRET}"),
     HubSource("acme/lora", token=SECRET),
 ]
 
@@ -35,7 +38,7 @@ WITH_SECRETS: list[Source] = [
 def test_a_source_shows_where_it_is_and_no_secret(source: Source) -> None:
     source.check(RULES)
     assert SECRET not in str(source.shown())
-    place = place_of(source, WEIGHTS_FILE, HUB)
+    place = place_of(source, source.file_names[-1], HUB)
     assert SECRET not in place.what
     assert SECRET not in repr(place)
     assert decode(encode(source)) == source
@@ -51,6 +54,7 @@ def test_whatever_is_refused_of_a_source_repeats_no_secret(source: Source, text:
             S3Source("bucket", "", endpoint=text, **KEYS),
         ],
         HttpsSource: [HttpsSource(text, f"https://a.example/?{SECRET}")],
+        ArchiveSource: [ArchiveSource(f"{text}?{SECRET}")],
         HubSource: [
             HubSource(text, token=SECRET),
             HubSource("acme/lora", text, token=SECRET),
@@ -149,10 +153,21 @@ def test_an_s3_url_is_a_bucket_and_a_folder() -> None:
 
 
 def test_a_folders_address_ends_in_a_slash() -> None:
-    assert folder_urls("https://a.example/x/y/") == (
+    assert source_at("https://a.example/x/y/") == HttpsSource(
         "https://a.example/x/y/adapter_config.json",
         "https://a.example/x/y/adapter_model.safetensors",
     )
     for url in ("https://a.example/x/y", "https://a.example/x/?sig=1"):
         with pytest.raises(InvalidSource):
-            folder_urls(url)
+            source_at(url)
+
+
+def test_an_archive_is_known_by_how_its_path_ends() -> None:
+    for url in ("https://a.example/x.zip?sig=1", "https://a.example/x.tar.gz"):
+        assert source_at(url) == ArchiveSource(url)
+        assert place_of(source_at(url), ARCHIVE_FILE, HUB).url == url
+    packed = S3Source("bucket", "adapters/mine.tar.gz", endpoint="https://store.example")
+    assert packed.file_names == (ARCHIVE_FILE,)
+    assert place_of(packed, ARCHIVE_FILE, HUB).url == (
+        "https://store.example/bucket/adapters/mine.tar.gz"
+    )

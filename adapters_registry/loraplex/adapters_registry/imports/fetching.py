@@ -23,12 +23,14 @@ from loraplex.adapters_registry.imports.errors import (
 )
 from loraplex.adapters_registry.imports.places import Place, place_of, reason_in
 from loraplex.adapters_registry.imports.sources import (
+    ARCHIVE_FILE,
     CONFIG_FILE,
     WEIGHTS_FILE,
     HubSource,
     Source,
 )
 from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
+from loraplex.adapters_registry.uploads.archives import expand
 from loraplex.platform.outbound.client import Answer, OutboundClient, Saved
 from loraplex.platform.outbound.errors import AnswerTooLarge, AnswerTooSlow
 
@@ -47,7 +49,7 @@ class Progress:
     """How many bytes have come in; read from outside while the fetching goes on."""
 
     folder: Path
-    names: tuple[str, ...] = field(default=(CONFIG_FILE, WEIGHTS_FILE))
+    names: tuple[str, ...] = field(default=(CONFIG_FILE, WEIGHTS_FILE, ARCHIVE_FILE))
 
     def fetched_bytes(self) -> int:
         files = (self.folder / name for name in self.names)
@@ -69,7 +71,9 @@ class SourceFetcher:
 
         `reserve` is asked before the large one is read, with the bytes of both: those that the
         source announces, or the most that are accepted where it does not.
-        Raises the errors of `imports.errors`, those of `outbound.errors`, and what `reserve` does.
+        An archive is fetched, then expanded by the rules for uploaded ones.
+        Raises the errors of `imports.errors`, those of `outbound.errors`, and what `reserve` and
+        `expand` do.
         """
         try:
             async with asyncio.timeout(self.seconds):
@@ -80,19 +84,32 @@ class SourceFetcher:
             raise ImportTimedOut(self.seconds) from None
 
     async def _fetch(self, source: Source, folder: Path, reserve: Reserve) -> None:
+        if source.file_names == (ARCHIVE_FILE,):
+            await self._fetch_last(source, ARCHIVE_FILE, folder, 0, reserve)
+            limits = {CONFIG_FILE: self.max_config_bytes, WEIGHTS_FILE: self.max_weights_bytes}
+            await asyncio.to_thread(expand, folder / ARCHIVE_FILE, folder, limits)
+            await asyncio.to_thread((folder / ARCHIVE_FILE).unlink)
+            return
         async with self._opened(source, CONFIG_FILE) as (place, answer):
             config = await self._save(place, answer, folder / CONFIG_FILE, self.max_config_bytes)
             commit = answer.hops[0].headers.get("x-repo-commit", "")
             if isinstance(source, HubSource) and _COMMIT.fullmatch(commit):
                 # Both files from one commit, even if the branch moves in between.
                 source = msgspec.structs.replace(source, revision=commit)
-        async with self._opened(source, WEIGHTS_FILE) as (place, answer):
+        await self._fetch_last(source, WEIGHTS_FILE, folder, config.size_bytes, reserve)
+
+    async def _fetch_last(
+        self, source: Source, name: str, folder: Path, more_bytes: int, reserve: Reserve
+    ) -> None:
+        """Fetch a large file; `more_bytes` are reserved with its own."""
+        limit_bytes = self.max_weights_bytes
+        async with self._opened(source, name) as (place, answer):
             announced = answer.headers.get("content-length", "")
-            size_bytes = int(announced) if announced.isdecimal() else self.max_weights_bytes
-            if size_bytes > self.max_weights_bytes:
-                raise SourceTooLarge(place.what, self.max_weights_bytes)
-            await reserve(config.size_bytes + size_bytes)
-            await self._save(place, answer, folder / WEIGHTS_FILE, self.max_weights_bytes)
+            size_bytes = int(announced) if announced.isdecimal() else limit_bytes
+            if size_bytes > limit_bytes:
+                raise SourceTooLarge(place.what, limit_bytes)
+            await reserve(more_bytes + size_bytes)
+            await self._save(place, answer, folder / name, limit_bytes)
 
     @asynccontextmanager
     async def _opened(self, source: Source, name: str) -> AsyncIterator[tuple[Place, Answer]]:

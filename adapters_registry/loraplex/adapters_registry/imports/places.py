@@ -9,7 +9,9 @@ from typing import Final
 from urllib.parse import quote
 
 from loraplex.adapters_registry.imports.sources import (
+    ARCHIVE_FILE,
     CONFIG_FILE,
+    ArchiveSource,
     HttpsSource,
     HubSource,
     S3Source,
@@ -36,11 +38,13 @@ def place_of(source: Source, name: str, hub_url: str) -> Place:
     """Where the file of this name is. May take a moment: signing loads S3's library."""
     match source:
         case S3Source():
-            key = joined(source.prefix, name)
+            key = source.prefix if name == ARCHIVE_FILE else joined(source.prefix, name)
             return Place(f"s3://{source.bucket}/{key}", signed_url(source, key))
         case HttpsSource():
             url = source.config_url if name == CONFIG_FILE else source.weights_url
             return Place(without_query(url), url)
+        case ArchiveSource():
+            return Place(without_query(source.url), source.url)
         case HubSource():
             path = joined(source.folder, name)
             url = (

@@ -7,16 +7,19 @@ may be signatures, are never part of that.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import ClassVar, Final
 
 import httpx
 import msgspec
 
 from loraplex.adapters_registry.imports.errors import InvalidSource
+from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME, is_archive
 from loraplex.platform.outbound.rules import OutboundRules
 
-CONFIG_FILE = "adapter_config.json"
-WEIGHTS_FILE = "adapter_model.safetensors"
+CONFIG_FILE = CONFIG_NAME
+WEIGHTS_FILE = WEIGHTS_NAME
+ARCHIVE_FILE = "archive"
+"""What a source's only file is called here, where it is an archive of both."""
 
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
 _REGION: Final = re.compile(r"[a-z0-9-]{1,32}", re.ASCII)
@@ -28,7 +31,7 @@ MAX_PREFIX_CHARACTERS = 900
 
 
 class S3Source(msgspec.Struct, frozen=True, tag="s3"):
-    """A folder of a bucket: of Amazon's, or of the store at `endpoint`.
+    """A folder or an archive in a bucket: of Amazon's, or of the store at `endpoint`.
 
     Without an access key the bucket is read as anybody may read it.
     """
@@ -58,6 +61,10 @@ class S3Source(msgspec.Struct, frozen=True, tag="s3"):
             if url.query or url.path not in ("", "/"):
                 raise InvalidSource("endpoint", "scheme, host and port alone")
 
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        return (ARCHIVE_FILE,) if is_archive(self.prefix) else (CONFIG_FILE, WEIGHTS_FILE)
+
     def shown(self) -> dict[str, object]:
         return {
             "kind": "s3",
@@ -72,6 +79,7 @@ class HttpsSource(msgspec.Struct, frozen=True, tag="https"):
 
     config_url: str
     weights_url: str
+    file_names: ClassVar[tuple[str, ...]] = (CONFIG_FILE, WEIGHTS_FILE)
 
     def check(self, rules: OutboundRules) -> None:
         rules.check(self.config_url)
@@ -85,6 +93,19 @@ class HttpsSource(msgspec.Struct, frozen=True, tag="https"):
         }
 
 
+class ArchiveSource(msgspec.Struct, frozen=True, tag="archive"):
+    """Both files in one, at an https address."""
+
+    url: str
+    file_names: ClassVar[tuple[str, ...]] = (ARCHIVE_FILE,)
+
+    def check(self, rules: OutboundRules) -> None:
+        rules.check(self.url)
+
+    def shown(self) -> dict[str, object]:
+        return {"kind": "https", "url": without_query(self.url)}
+
+
 class HubSource(msgspec.Struct, frozen=True, tag="hub"):
     """A folder of a repository of the Hugging Face hub, at a branch, tag or commit."""
 
@@ -92,6 +113,7 @@ class HubSource(msgspec.Struct, frozen=True, tag="hub"):
     revision: str = "main"
     folder: str = ""
     token: str | None = None
+    file_names: ClassVar[tuple[str, ...]] = (CONFIG_FILE, WEIGHTS_FILE)
 
     def check(self, rules: OutboundRules) -> None:
         """The hub's own address is the operator's setting."""
@@ -113,7 +135,7 @@ class HubSource(msgspec.Struct, frozen=True, tag="hub"):
         }
 
 
-Source = S3Source | HttpsSource | HubSource
+Source = S3Source | HttpsSource | ArchiveSource | HubSource
 
 
 def encode(source: Source) -> bytes:
@@ -151,16 +173,21 @@ def parse_s3_url(url: str) -> tuple[str, str]:
     return bucket, prefix
 
 
-def folder_urls(url: str) -> tuple[str, str]:
-    """The addresses of both files of a folder; raises InvalidSource and `InvalidURL`."""
+def source_at(url: str) -> HttpsSource | ArchiveSource:
+    """The folder or the archive at an https address; raises InvalidSource."""
     try:
-        folder = httpx.URL(url)
+        parsed = httpx.URL(url)
     except httpx.InvalidURL:
-        raise InvalidSource("url", "an https:// address of a folder") from None
-    if folder.query or not folder.path.endswith("/"):
-        rule = "an address ending in '/', under which both files are, or config_url and weights_url"
+        raise InvalidSource("url", "an https:// address") from None
+    if is_archive(parsed.path):
+        return ArchiveSource(url)
+    if parsed.query or not parsed.path.endswith("/"):
+        rule = (
+            "the address of a .zip or .tar.gz, or one ending in '/', under which both files are; "
+            "or config_url and weights_url"
+        )
         raise InvalidSource("url", rule)
-    return str(folder.join(CONFIG_FILE)), str(folder.join(WEIGHTS_FILE))
+    return HttpsSource(str(parsed.join(CONFIG_FILE)), str(parsed.join(WEIGHTS_FILE)))
 
 
 def without_query(url: str) -> str:

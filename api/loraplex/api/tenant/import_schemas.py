@@ -11,8 +11,8 @@ from loraplex.adapters_registry.imports.sources import (
     HubSource,
     S3Source,
     Source,
-    folder_urls,
     parse_s3_url,
+    source_at,
 )
 from loraplex.api.schemas import WireModel
 
@@ -29,7 +29,7 @@ class S3ImportSource(WireModel):
 
     kind: Literal["s3"]
     url: Text
-    """`s3://bucket/folder`"""
+    """`s3://bucket/folder`, or an object ending in .zip or .tar.gz"""
     endpoint: Text | None = None
     """The store's address where it is not Amazon's."""
     region: Text = "us-east-1"
@@ -52,7 +52,7 @@ class S3ImportSource(WireModel):
 
 
 class HttpsImportSource(WireModel):
-    """A folder's address ending in `/`, or the address of each file."""
+    """A folder's address ending in `/`, that of a .zip or .tar.gz, or the address of each file."""
 
     kind: Literal["https"]
     url: Text | None = None
@@ -63,12 +63,12 @@ class HttpsImportSource(WireModel):
     def _one_way(self) -> "HttpsImportSource":
         pair = (self.config_url is not None) + (self.weights_url is not None)
         if (pair, self.url is None) not in ((0, False), (2, True)):
-            raise ValueError("`url` of a folder, or `config_url` and `weights_url`")
+            raise ValueError("`url` of a folder or an archive, or `config_url` and `weights_url`")
         return self
 
     def source(self) -> Source:
         if self.url is not None:
-            return HttpsSource(*folder_urls(self.url))
+            return source_at(self.url)
         assert self.config_url is not None and self.weights_url is not None, "validated"
         return HttpsSource(self.config_url, self.weights_url)
 
