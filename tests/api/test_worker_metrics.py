@@ -2,11 +2,12 @@
 
 from typing import cast
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from loraplex.api.metrics import Metrics
-from loraplex.engine.protocol.messages import Role, WorkerLimits, WorkerLoad
+from loraplex.engine.protocol.messages import Role, Tier, TierLoad, WorkerLimits, WorkerLoad
 from loraplex.platform.pools.fleet import WorkerFleet
 from loraplex.platform.pools.views import WorkerState, WorkerView
 
@@ -76,6 +77,29 @@ def test_a_workers_load_is_exported_under_vllms_names_where_they_mean_the_same()
         "loraplex_worker_stalls_total": 0,
         "loraplex_worker_up": 1,
     }
+
+
+def test_each_tier_of_adapters_is_exported_under_its_name() -> None:
+    tiers = (
+        TierLoad(Tier.HOST, hits=5, misses=2, bytes=70, budget_bytes=100, evictions=1, joins=3),
+        TierLoad(Tier.STORE, hits=2, bytes=40, load_seconds=0.5),
+    )
+    load = msgspec.structs.replace(LOAD, tiers=tiers)
+    text = Metrics().text(cast(WorkerFleet, OneWorker(load))).decode()
+    found = {
+        (sample.name.removeprefix("loraplex_adapter_tier_"), sample.labels["tier"]): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if "tier" in sample.labels
+    }
+    assert found["hits_total", "host"] == 5
+    assert found["misses_total", "host"] == 2
+    assert found["bytes", "host"] == 70
+    assert found["budget_bytes", "host"] == 100
+    assert found["evictions_total", "host"] == 1
+    assert found["joins_total", "host"] == 3
+    assert found["load_seconds_total", "store"] == 0.5
+    assert found["corrupt_total", "store"] == 0
 
 
 @pytest.mark.parametrize(

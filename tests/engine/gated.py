@@ -23,9 +23,19 @@ class GatedSource(AdapterSource):
             self._changed.notify_all()
         return future.result()
 
-    def let_through(self) -> None:
-        """Let the oldest fetch succeed, waiting for it to begin."""
-        ref, future = self._next()
+    @property
+    def waiting(self) -> int:
+        return len(self._fetches)
+
+    def wait_for(self, fetches: int) -> None:
+        """Wait until so many fetches have begun and not ended."""
+        with self._changed:
+            has_begun = self._changed.wait_for(lambda: len(self._fetches) >= fetches, timeout=30)
+            assert has_begun, f"{len(self._fetches)} fetches instead of {fetches}"
+
+    def let_through(self, place: int = 0) -> None:
+        """Let the oldest fetch succeed, or the one at this place, waiting for it to begin."""
+        ref, future = self._next(place)
         future.set_result(Path(ref.url))
 
     def fail(self, error: Exception | None = None) -> None:
@@ -33,7 +43,7 @@ class GatedSource(AdapterSource):
         _, future = self._next()
         future.set_exception(error or AdapterUnavailable("The store is gone."))
 
-    def _next(self) -> tuple[AdapterRef, Future[Path]]:
+    def _next(self, place: int = 0) -> tuple[AdapterRef, Future[Path]]:
         with self._changed:
             assert self._changed.wait_for(lambda: self._fetches, timeout=30), "nobody fetches"
-            return self._fetches.pop(0)
+            return self._fetches.pop(place)

@@ -1,5 +1,6 @@
 """Adapters that share a small pool: never one in another's place, each in bounded time."""
 
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 
 from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.core import EngineCore
+from loraplex.engine.memory.residency import key_of
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
 from loraplex.engine.protocol.identity import TenantNamespace
@@ -23,6 +25,7 @@ from tests.engine.fake_device import (
     make_fake_adapter,
     make_fake_engine,
 )
+from tests.engine.gated import GatedSource
 from tests.engine.models.test_architectures import PROMPT, logprobs_of
 from tests.engine.tiny import (
     VOCABULARY,
@@ -259,3 +262,49 @@ def test_ranks_and_layers_keep_their_own_scale_beside_others(
         model = peft_oracle(deep_base, tmp_path / name)
         wanted = oracle_logits(model, PROMPT[:9], answer.token_ids).log_softmax(-1)
         torch.testing.assert_close(logprobs_of(answer), wanted, atol=5e-4, rtol=0)
+
+
+def test_fetches_that_hang_hold_neither_pages_nor_turns_and_end_alone(tmp_path: Path) -> None:
+    """More of one tenant's adapters hang than ever load at once; another tenant's goes by."""
+    source = GatedSource()
+    one = bench(2 + 12, adapters=source, loader_threads=2)
+    hanging = [make_fake_adapter(tmp_path, number, 2, "hanging") for number in range(10)]
+    for number, adapter in enumerate(hanging):
+        one.add(f"hangs {number}", adapter, tokens=2)
+    one.step(loads=False)
+    source.wait_for(6)
+    one.add("other", make_fake_adapter(tmp_path, 99, 2, "other"), tokens=2)
+    one.step(loads=False)
+    source.wait_for(7)
+    assert one.engine.load().adapter_pages == 0
+    source.let_through(-1)
+    while "other" not in one.answers or one.answers["other"].finish_reason is None:
+        assert one.engine.wait_for_work(30)
+        one.step(loads=False)
+    assert one.engine.load().stalls == 0
+    assert one.answers.keys() == {"other"}
+    for _ in hanging:
+        source.fail()
+    while one.engine.has_work:
+        assert one.engine.wait_for_work(30)
+        one.step(loads=False)
+    for number in range(10):
+        assert one.answers[f"hangs {number}"].finish_reason is FinishReason.ERROR
+
+
+def test_an_adapter_that_was_foretold_is_loaded_without_being_fetched_again(
+    tmp_path: Path,
+) -> None:
+    source = GatedSource()
+    one = bench(20, adapters=source, loader_threads=2)
+    adapter = make_fake_adapter(tmp_path, 5, 2)
+    one.engine.foretell(adapter.ref)
+    source.let_through()
+    while not one.engine._loader._pages.holds(key_of(adapter.ref)):
+        threading.Event().wait(0.01)
+    one.add("a", adapter, tokens=2)
+    while one.engine.has_work:
+        assert one.engine.wait_for_work(30)
+        one.step(loads=False)
+    assert one.answers["a"].token_ids == one.wanted["a"]
+    assert source.waiting == 0

@@ -24,6 +24,7 @@ from loraplex.api.health import ReadinessCheck
 from loraplex.api.idempotency import KeyedRequests
 from loraplex.api.metrics import Metrics
 from loraplex.api.openai import chat, completions, models
+from loraplex.api.openai.adapter_refs import AdapterRefs
 from loraplex.api.services import Services
 from loraplex.api.settlement import Settlements
 from loraplex.api.tenant import (
@@ -170,6 +171,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         admission=admission,
         catalogue=Catalogue([table.base_name]),
         fleet=fleet,
+        adapter_refs=AdapterRefs(objects, fleet),
         table=table,
         text=text,
         public_prefixes=public_prefixes,

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from loraplex.engine.protocol.messages import WorkerLimits, WorkerLoad
+from loraplex.engine.protocol.messages import TierLoad, WorkerLimits, WorkerLoad
 from loraplex.platform.metrics import REGISTRY
 from loraplex.platform.metrics_folder import MULTIPROCESS_DIR
 from loraplex.platform.pools.fleet import WorkerFleet
@@ -194,11 +194,55 @@ WORKER_SERIES = (
 )
 
 
+TIER_LABELS = (*WORKER_LABELS, "tier")
+
+
+@dataclass(frozen=True)
+class TierSeries:
+    """One series of every tier where a worker's adapters lie."""
+
+    name: str
+    help_text: str
+    value: Callable[[TierLoad], float]
+    is_total: bool = True
+
+    def family(self) -> CounterMetricFamily | GaugeMetricFamily:
+        kind = CounterMetricFamily if self.is_total else GaugeMetricFamily
+        return kind(f"loraplex_adapter_tier_{self.name}", self.help_text, labels=TIER_LABELS)
+
+
+TIER_SERIES = (
+    TierSeries("hits", "Adapters found in this tier.", lambda load: load.hits),
+    TierSeries("misses", "Adapters asked of the next tier.", lambda load: load.misses),
+    TierSeries(
+        "bytes",
+        "Bytes in this tier; of the store, bytes fetched.",
+        lambda load: load.bytes,
+        is_total=False,
+    ),
+    TierSeries(
+        "budget_bytes",
+        "What the tier may hold; 0 of the store.",
+        lambda load: load.budget_bytes,
+        is_total=False,
+    ),
+    TierSeries("evictions", "Adapters that made room for others.", lambda load: load.evictions),
+    TierSeries(
+        "load_seconds",
+        "Seconds spent on bringing adapters here; of the store, on fetching them.",
+        lambda load: load.load_seconds,
+    ),
+    TierSeries("joins", "Waits for a load that somebody else had begun.", lambda load: load.joins),
+    TierSeries("corrupt", "Files put aside for wrong bytes.", lambda load: load.corrupt),
+)
+
+
 def _worker_metrics(fleet: WorkerFleet) -> Iterator[Metric]:
     up = GaugeMetricFamily(
         "loraplex_worker_up", "1 while the worker answers.", labels=WORKER_LABELS
     )
     told = [(series, series.family()) for series in WORKER_SERIES]
+    tiers = [(series, series.family()) for series in TIER_SERIES]
     for worker in fleet.workers():
         place = [worker.base_name, worker.id]
         up.add_metric(place, 1.0 if worker.state == "live" else 0.0)
@@ -206,5 +250,9 @@ def _worker_metrics(fleet: WorkerFleet) -> Iterator[Metric]:
             continue
         for series, family in told:
             family.add_metric(place, series.value(worker.load, worker.limits))
+        for tier in worker.load.tiers:
+            for tier_series, family in tiers:
+                family.add_metric([*place, tier.tier.value], tier_series.value(tier))
     yield from (family for _, family in told)
+    yield from (family for _, family in tiers)
     yield up

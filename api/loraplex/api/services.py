@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from loraplex.adapters_registry.versions.service import Catalogue
     from loraplex.api.draining import Draining
     from loraplex.api.metrics import Metrics
+    from loraplex.api.openai.adapter_refs import AdapterRefs
     from loraplex.api.settlement import Settlements
     from loraplex.api.text.base_text import BaseText
     from loraplex.api.text.public_prefixes import PublicPrefixes
@@ -48,6 +49,7 @@ class Services:
     admission: Admission
     catalogue: Catalogue
     fleet: WorkerFleet
+    adapter_refs: AdapterRefs
     table: ModuleTable
     text: BaseText
     public_prefixes: PublicPrefixes

@@ -79,13 +79,16 @@ class EngineCore:
         numbers = ModuleNumbers(table)
         self._layouts = Layouts(numbers, geometry.page_elements, device.tile_rank)
         room = Room(pool, self._cache, self._residency, self._budget)
+        self._loads = AdapterLoads(
+            room, self._residency, self._loader, self._layouts, numbers.count
+        )
         self._scheduler = Scheduler(
             geometry,
             pool,
             self._residency,
             room,
             self._prefixes,
-            AdapterLoads(room, self._residency, self._loader, self._layouts, numbers.count),
+            self._loads,
             max_step_tokens=config.max_step_tokens,
             max_running_requests=config.max_running_requests,
         )
@@ -134,6 +137,13 @@ class EngineCore:
         self._requests[request.request_id] = own
         self._scheduler.add(own)
         self._has_news.set()
+
+    def foretell(self, adapter: AdapterRef) -> None:
+        """A request for this adapter may come soon: bring it near, beside the steps.
+
+        Raises AdapterUnavailable where it was made for another base.
+        """
+        self._loads.foretell(adapter)
 
     def cancel(self, request_id: str) -> None:
         """End a request; its last output comes with the next step.

@@ -4,6 +4,7 @@ import threading
 import time
 from dataclasses import dataclass
 
+from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import PromptTooLong
 from loraplex.engine.protocol.messages import (
     FinishReason,
@@ -30,6 +31,7 @@ class EchoEngine:
     def __init__(self, step_seconds: float = 0.0) -> None:
         self.running: dict[str, Running] = {}
         self.cancelled: list[str] = []
+        self.foretold: list[AdapterRef] = []
         self.allowed = threading.Event()
         self.allowed.set()
         self.step_seconds = step_seconds
@@ -49,6 +51,9 @@ class EchoEngine:
     def cancel(self, request_id: str) -> None:
         if request_id in self.running:
             self.cancelled.append(request_id)
+
+    def foretell(self, adapter: AdapterRef) -> None:
+        self.foretold.append(adapter)
 
     def step(self) -> list[RequestOutput]:
         """Waits while a test has cleared `allowed`, as a long step would."""

@@ -2,11 +2,14 @@
 
 import pytest
 
+from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
 from loraplex.engine.protocol.errors import EngineFailure, PromptTooLong, WorkerLost
+from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Cancel,
     FinishReason,
+    Foretell,
     Hello,
     RequestOutput,
     StepOutputs,
@@ -201,3 +204,14 @@ def test_an_engine_that_fails_every_step_ends_the_worker(
         gateway.submit(a_request(f"r{number}", [POISON]))
         gateway.outputs_until_end(f"r{number}")
     assert type(worker.ended.get(timeout=5)).__name__ == "EngineBroken"
+
+
+def test_what_a_gateway_foretells_reaches_the_engine(
+    engine: EchoEngine, worker: WorkerServer, gateway: WireGateway
+) -> None:
+    digest = worker.registration.base_digest
+    ref = AdapterRef(AdapterSpec(digest, digest, digest, 1, ()), TenantNamespace("one"), "url")
+    gateway.send(Foretell(worker.registration.incarnation, [ref]))
+    gateway.submit(a_request("r1", [5], max_tokens=1))
+    gateway.outputs_until_end("r1")
+    assert engine.foretold == [ref]

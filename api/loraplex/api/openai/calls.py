@@ -16,13 +16,10 @@ from loraplex.api.openai.schemas import GenerationBody
 from loraplex.api.served import pin
 from loraplex.api.services import Services
 from loraplex.api.text.choice_text import ChoiceText
-from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.messages import GenerationRequest
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 CONVERSATION_HEADER = "x-conversation-id"
-PRESIGNED_SECONDS = 3600
-"""How long a worker may take to come to fetching the adapter."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +43,15 @@ async def resolve(
 ) -> ResolvedModel:
     """The one version that `model` means for all of this request; raises ModelNotFound.
 
-    Whatever the answer becomes from here on, its `x-adapter-version` tells which one it was.
+    Whatever the answer becomes from here on, its `x-adapter-version` tells which one it was. A
+    worker is told of its adapter at once, so that it comes nearer while the prompt is read.
     """
     sticky_key = conversation_of(request, body, request_id)
     async with services.database.unit_of_work(principal.tenant_id) as session:
         resolved = await services.catalogue.resolve(
             session, principal, body.model, sticky_key=sticky_key
         )
+    services.adapter_refs.foretell(principal, resolved)
     pin(request, served_version(principal, resolved))
     return resolved
 
@@ -88,7 +87,7 @@ def prepare(
     limits = services.fleet.limits(resolved.base_name)
     context_tokens = context_of(services.table, limits)
     room_tokens = room_of(resolved.spec, limits, context_tokens)
-    adapter = _adapter_ref(services, principal, resolved)
+    adapter = services.adapter_refs.of(principal, resolved)
     choices = []
     for place, prompt in enumerate(wish.prompts):
         max_tokens = fit(
@@ -138,13 +137,3 @@ def served_version(principal: TenantPrincipal, resolved: ResolvedModel) -> str:
     if resolved.adapter_name is None:
         return resolved.id
     return canonical_name(principal.tenant_name, resolved.adapter_name, resolved.version)
-
-
-def _adapter_ref(
-    services: Services, principal: TenantPrincipal, resolved: ResolvedModel
-) -> AdapterRef | None:
-    if resolved.spec is None:
-        return None
-    assert resolved.weights_key is not None, "a version with a spec has weights"
-    url = services.objects.presign_get(resolved.weights_key, PRESIGNED_SECONDS)
-    return AdapterRef(spec=resolved.spec, namespace=principal.namespace, url=url)

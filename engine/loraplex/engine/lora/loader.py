@@ -1,4 +1,4 @@
-"""Fetches adapters and packs them into their reserved pages, on threads beside the steps."""
+"""Brings adapters near, and into their reserved pages, on threads beside the steps."""
 
 import logging
 import os
@@ -12,6 +12,7 @@ from typing import Final
 from torch import Tensor
 
 from loraplex.engine.adapter_source import AdapterSource
+from loraplex.engine.lora.arrivals import FETCHES_LIMIT, AdapterArrivals
 from loraplex.engine.lora.copies import Fence
 from loraplex.engine.lora.gains import BaseLinears
 from loraplex.engine.lora.layout import AdapterLayout
@@ -70,6 +71,9 @@ class AdapterLoader:
         self._jobs: SimpleQueue[tuple[LoadJob, Fence | None] | None] = SimpleQueue()
         self._results: SimpleQueue[LoadResult] = SimpleQueue()
         # Daemons: a fetch that hangs must not keep the process from ending.
+        self.arrivals = AdapterArrivals(
+            self._pages, on_finished, _yield_to_steps, FETCHES_LIMIT if threads else 0
+        )
         self._threads = [
             threading.Thread(target=self._run, name=f"adapter-loader-{number}", daemon=True)
             for number in range(threads)
@@ -80,6 +84,10 @@ class AdapterLoader:
     def submit(self, job: LoadJob) -> None:
         """Start a load, from the engine's thread: it writes nothing before the steps so far end."""
         self._jobs.put((job, self._pages.fence()))
+
+    def sourced(self, ref: AdapterRef, layout: AdapterLayout) -> SourcedAdapter:
+        """The adapter as it comes from this loader's source."""
+        return SourcedAdapter(self._source, ref, layout, self._base)
 
     def collect(self) -> list[LoadResult]:
         """Loads that have ended since the last call."""
@@ -97,6 +105,7 @@ class AdapterLoader:
 
     def close(self) -> None:
         """Let the threads end after the jobs they have; does not wait for them."""
+        self.arrivals.close()
         for _ in self._threads:
             self._jobs.put(None)
 
@@ -117,7 +126,7 @@ class AdapterLoader:
 
     def _load(self, job: LoadJob, fence: Fence | None) -> DomainError | None:
         try:
-            adapter = SourcedAdapter(self._source, job.ref, job.layout, self._base)
+            adapter = self.sourced(job.ref, job.layout)
             self._pages.write(job.key, adapter, job.pages, fence)
         except DomainError as error:
             return error

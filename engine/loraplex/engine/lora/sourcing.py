@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from torch import Tensor
 
@@ -16,14 +17,22 @@ from loraplex.engine.protocol.adapter import AdapterRef
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass
 class SourcedAdapter:
-    """What is packed already needs no file, so none is fetched before it is asked for."""
+    """What is packed already needs no file, so none is fetched before it is asked for.
+
+    One thread at a time.
+    """
 
     source: AdapterSource
     ref: AdapterRef
     layout: AdapterLayout
     base: BaseLinears | None = None
+    _fetched: Path | None = None
+
+    def fetch(self) -> None:
+        """Have the file ready for `pack`; blocks. Raises AdapterUnavailable."""
+        self._fetched = self.source.fetch(self.ref)
 
     def pack(self, places: Sequence[Tensor], first_page: int = 0) -> None:
         """Fill `places`, the adapter's pages from `first_page` on; blocks while it is fetched.
@@ -40,5 +49,5 @@ class SourcedAdapter:
             self._pack(places, first_page)
 
     def _pack(self, places: Sequence[Tensor], first_page: int) -> None:
-        path = self.source.fetch(self.ref)
+        path, self._fetched = self._fetched or self.source.fetch(self.ref), None
         AdapterFile(self.ref.spec, self.layout, path, self.base).pack(places, first_page)

@@ -86,8 +86,8 @@ class TierLoad(msgspec.Struct, frozen=True):
     """What one tier has done since the worker began, and what it holds now.
 
     A `hit` was found here, a `miss` had to be asked of the next tier. `load_seconds` were spent on
-    bringing adapters from here to the tier above; `joins` are those who waited for a load that
-    somebody else had begun. Evictions are this worker's own, also where a tier is shared.
+    bringing adapters here, or of the store on fetching them; `joins` are those who waited for a
+    load that somebody else had begun. Evictions are this worker's own, also where a tier is shared.
     """
 
     tier: Tier
@@ -189,7 +189,14 @@ class KeepAlive(msgspec.Struct, frozen=True, tag=True):
     """Everything submitted and not yet finished, as the gateway knows it."""
 
 
-GatewayMessage = Hello | Submit | Cancel | KeepAlive
+class Foretell(msgspec.Struct, frozen=True, tag=True):
+    """Requests for these adapters may come soon; nothing is promised, and nothing answered."""
+
+    incarnation: str
+    adapters: list[AdapterRef]
+
+
+GatewayMessage = Hello | Submit | Cancel | KeepAlive | Foretell
 
 
 # Worker to gateway

@@ -23,6 +23,8 @@ class AdapterLine:
         self._tickets = FairQueue()
         self._ticket_of: dict[tuple[AdapterKey, Priority], Request] = {}
         self._blocked_since: dict[AdapterKey, int] = {}
+        self._away: set[AdapterKey] = set()
+        """They have no tickets before they are near, so that no turn is lost on them."""
 
     @property
     def is_empty(self) -> bool:
@@ -31,20 +33,36 @@ class AdapterLine:
     def __contains__(self, key: AdapterKey) -> bool:
         return key in self._parked
 
-    def park(self, request: Request) -> None:
+    @property
+    def has_away(self) -> bool:
+        """Whether anybody waits for an adapter that is not near yet."""
+        return bool(self._away)
+
+    def park(self, request: Request, *, is_near: bool = True) -> None:
         """Keep a request out of the other line until its adapter's load has ended."""
         request.state = RequestState.PARKED
         key = _key(request)
         self._parked.setdefault(key, {})[request] = None
-        if (key, request.priority) not in self._ticket_of:
+        if not is_near:
+            self._away.add(key)
+        if key not in self._away and (key, request.priority) not in self._ticket_of:
             self._give_ticket(key, request)
+
+    def arrived(self, key: AdapterKey) -> None:
+        """It is near: its requests take part in the turns."""
+        self._away.discard(key)
+        for request in self._parked.get(key, {}):
+            if (key, request.priority) not in self._ticket_of:
+                self._give_ticket(key, request)
 
     def leave(self, request: Request) -> None:
         """A parked request has ended; another one takes its ticket."""
         key = _key(request)
         parked = self._parked[key]
         del parked[request]
-        if self._ticket_of.get((key, request.priority), request) is request:
+        if key not in self._away and (
+            self._ticket_of.get((key, request.priority), request) is request
+        ):
             self._ticket_of.pop((key, request.priority), None)
             heir = next((one for one in parked if one.priority == request.priority), None)
             if heir is not None:
@@ -89,6 +107,7 @@ class AdapterLine:
 
     def _forget(self, key: AdapterKey) -> None:
         del self._parked[key]
+        self._away.discard(key)
         self._drop_tickets(key)
         self._blocked_since.pop(key, None)
 

@@ -78,11 +78,29 @@ class AdapterLoads:
         return self._residency.loads_in_flight >= LOADS_LIMIT
 
     @property
-    def in_flight(self) -> int:
-        return self._residency.loads_in_flight
+    def are_coming(self) -> bool:
+        """Whether a load is under way, or an adapter that somebody waits for comes nearer."""
+        return bool(self._residency.loads_in_flight) or self.line.has_away
 
     def pages_of(self, ref: AdapterRef) -> int:
         return self._layouts.of(ref.spec).pages
+
+    def park(self, request: Request) -> None:
+        """Have a request wait for its adapter, which is brought near before it takes pages."""
+        ref = request.message.adapter
+        assert ref is not None, "a base request waits for no adapter"
+        key = key_of(ref)
+        is_near = self._residency.get(key) is not None or self._loader.arrivals.ask(
+            key, self._loader.sourced(ref, self._layouts.of(ref.spec))
+        )
+        self.line.park(request, is_near=is_near)
+
+    def foretell(self, ref: AdapterRef) -> None:
+        """Somebody may want this adapter soon. Raises AdapterUnavailable where nobody can."""
+        key = key_of(ref)
+        if self._residency.get(key) is None:
+            adapter = self._loader.sourced(ref, self._layouts.of(ref.spec))
+            self._loader.arrivals.foretell(key, adapter)
 
     def begin(self, ref: AdapterRef, *, overdue: bool) -> bool:
         """Reserve all pages and start; False, and nothing changed, where there is no room."""
@@ -101,6 +119,13 @@ class AdapterLoads:
     def collect(self) -> EndedLoads:
         """What has ended since the last call."""
         ended = EndedLoads()
+        for arrival in self._loader.arrivals.collect():
+            ended.has_any = True
+            if arrival.error is None:
+                self.line.arrived(arrival.key)
+            else:
+                requests = self.line.take(arrival.key)
+                ended.failed += [(request, arrival.error) for request in requests]
         for result in self._loader.collect():
             ended.has_any = True
             self._residency.finish_load(result.key, has_failed=result.error is not None)

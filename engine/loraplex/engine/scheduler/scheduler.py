@@ -234,7 +234,7 @@ class Scheduler:
         key = request.adapter_key
         adapter = None if key is None else self._residency.get(key)
         if key is not None and (adapter is None or adapter.is_loading):
-            self._adapter_line.park(request)
+            self._loads.park(request)
             return _Verdict.PARKED
         # With nobody running there is nobody to wait for.
         if self.running and self._load_turns.holds_back(key):
@@ -317,7 +317,7 @@ class Scheduler:
 
     def _look_for_stall(self, plan: StepPlan) -> None:
         can_go_on = bool(
-            self.running or self._loads.in_flight or self.ended_in_flight or plan.failed
+            self.running or self._loads.are_coming or self.ended_in_flight or plan.failed
         )
         remedy = self._watch.see(
             self.waiting_requests, can_go_on=can_go_on, free_pages=self._pool.free_pages

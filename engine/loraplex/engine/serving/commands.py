@@ -1,9 +1,10 @@
 """What the transport thread asks of the engine thread, in the order gateways said it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
+from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.messages import GenerationRequest
 
 GatewayIdentity = bytes
@@ -31,11 +32,18 @@ class Reconcile:
 
 
 @dataclass(frozen=True, slots=True)
+class Expect:
+    """Bring these adapters near: requests for them may come."""
+
+    adapters: Sequence[AdapterRef]
+
+
+@dataclass(frozen=True, slots=True)
 class EndAll:
     """End every request: the worker is shutting down."""
 
 
-Command = Add | CancelRequest | Reconcile | EndAll
+Command = Add | CancelRequest | Reconcile | Expect | EndAll
 
 
 class Inbox:

@@ -2,9 +2,10 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import DomainError, EngineFailure, WorkerLost
 from loraplex.engine.protocol.messages import (
     FinishReason,
@@ -18,6 +19,7 @@ from loraplex.engine.serving.commands import (
     CancelRequest,
     Command,
     EndAll,
+    Expect,
     GatewayIdentity,
     Inbox,
     Reconcile,
@@ -110,6 +112,8 @@ class EngineLoop:
                     self._engine.cancel(request_id)
             case Reconcile(gateway, request_ids):
                 self._reconcile(gateway, request_ids)
+            case Expect(adapters):
+                self._expect(adapters)
             case EndAll():
                 self._end_all(WorkerLost("The worker is shutting down."))
 
@@ -133,6 +137,13 @@ class EngineLoop:
             self._engine.cancel(request_id)
             message = f"The engine could not take the request: {type(error).__name__}."
             self._fail(request_id, EngineFailure(message))
+
+    def _expect(self, adapters: Sequence[AdapterRef]) -> None:
+        for adapter in adapters:
+            try:
+                self._engine.foretell(adapter)
+            except DomainError as error:
+                log.warning("adapter %s was foretold: %s", adapter.spec.digest, error.message)
 
     def _reconcile(self, gateway: GatewayIdentity, wanted: frozenset[str]) -> None:
         for request_id, request in self._requests.items():

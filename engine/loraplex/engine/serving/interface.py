@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.messages import (
     GenerationRequest,
     RequestOutput,
@@ -18,6 +19,10 @@ class Engine(Protocol):
         ...
 
     def cancel(self, request_id: str) -> None: ...
+
+    def foretell(self, adapter: AdapterRef) -> None:
+        """A request for this adapter may come soon. Raises a DomainError where none could run."""
+        ...
 
     def step(self) -> list[RequestOutput]: ...
 

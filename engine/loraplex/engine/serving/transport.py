@@ -17,6 +17,7 @@ from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Cancel,
     FinishReason,
+    Foretell,
     GatewayMessage,
     Hello,
     KeepAlive,
@@ -31,6 +32,7 @@ from loraplex.engine.serving.authentication import protect
 from loraplex.engine.serving.commands import (
     Add,
     CancelRequest,
+    Expect,
     GatewayIdentity,
     Inbox,
     Reconcile,
@@ -149,6 +151,8 @@ class Transport:
                 self._refuse(gateway, request.request_id)
             case Cancel(request_id=request_id):
                 self._inbox.put(CancelRequest(gateway, request_id))
+            case Foretell(adapters=adapters):
+                self._inbox.put(Expect(adapters))
             case KeepAlive(request_ids=request_ids):
                 self._inbox.put(Reconcile(gateway, frozenset(request_ids)))
 

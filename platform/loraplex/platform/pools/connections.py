@@ -3,17 +3,19 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from typing import Any
 
 import zmq.asyncio
 
+from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import DomainError, WorkerLost
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
     SILENCE_SECONDS,
     Cancel,
     FinishReason,
+    Foretell,
     GatewayMessage,
     GenerationRequest,
     Heartbeat,
@@ -155,6 +157,10 @@ class WorkerConnection:
             self._streams.pop(request_id, None)
             if not is_over:
                 self._send(Cancel(self.registration.incarnation, request_id))
+
+    def foretell(self, adapters: Sequence[AdapterRef]) -> None:
+        """Say that requests for these adapters may come."""
+        self._send(Foretell(self.registration.incarnation, list(adapters)))
 
     def _accept(self, output: RequestOutput | DomainError, received_tokens: int) -> RequestOutput:
         if isinstance(output, DomainError):

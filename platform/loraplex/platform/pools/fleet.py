@@ -4,11 +4,12 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 
 import zmq.asyncio
 
+from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import NoWorkerAvailable, WorkerLost
 from loraplex.engine.protocol.messages import (
     GenerationRequest,
@@ -97,6 +98,18 @@ class WorkerFleet:
             async for output in outputs:
                 yield output
 
+    def foretell(
+        self, base_name: str, adapters: Sequence[AdapterRef], *, everywhere: bool = False
+    ) -> None:
+        """Have adapters brought near for requests that may come; never waits.
+
+        Unless `everywhere`, only the worker is told that the next request would go to. Another
+        one that gets it finds the file on the disk, which all workers of a machine share.
+        """
+        routable = self._routable(base_name)
+        for one in routable if everywhere else self._likely(routable):
+            one.foretell(adapters)
+
     def limits(self, base_name: str) -> WorkerLimits | None:
         """What the largest live worker can hold; None while there is none."""
         limits = [one.registration.limits for one in self._routable(base_name)]
@@ -131,6 +144,11 @@ class WorkerFleet:
         tokens = len(request.prompt_token_ids) + request.sampling.max_tokens
         chosen = policy.choose([one.candidate() for one in routable], tokens, self._randomness)
         return self._connections[chosen.worker_id] if chosen else None
+
+    def _likely(self, routable: list[WorkerConnection]) -> list[WorkerConnection]:
+        """The worker that the next request would go to."""
+        chosen = policy.choose([one.candidate() for one in routable], 0, self._randomness)
+        return [self._connections[chosen.worker_id]] if chosen else []
 
     def _routable(self, base_name: str) -> list[WorkerConnection]:
         return [
