@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import PromptTooLong
+from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.messages import (
     FinishReason,
     GenerationRequest,
@@ -32,6 +33,7 @@ class EchoEngine:
         self.running: dict[str, Running] = {}
         self.cancelled: list[str] = []
         self.foretold: list[AdapterRef] = []
+        self.pinned: set[tuple[TenantNamespace, Digest]] = set()
         self.allowed = threading.Event()
         self.allowed.set()
         self.step_seconds = step_seconds
@@ -51,6 +53,12 @@ class EchoEngine:
     def cancel(self, request_id: str) -> None:
         if request_id in self.running:
             self.cancelled.append(request_id)
+
+    def pin(self, adapter: AdapterRef) -> None:
+        self.pinned.add((adapter.namespace, adapter.spec.digest))
+
+    def unpin(self, key: tuple[TenantNamespace, Digest]) -> None:
+        self.pinned.remove(key)
 
     def foretell(self, adapter: AdapterRef) -> None:
         self.foretold.append(adapter)

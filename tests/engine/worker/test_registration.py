@@ -40,7 +40,10 @@ def test_a_worker_registers_renews_and_deregisters(
             assert body["requests_endpoint"].startswith("tcp://127.0.0.1:")
             method, path, body = plane.next_call()
             assert (method, path) == ("PUT", "/internal/workers/w1/lease")
-            assert body == {"incarnation": worker.registration.incarnation}
+            assert body == {
+                "incarnation": worker.registration.incarnation,
+                "wanted_revision": None,
+            }
         _, path, _ = plane.next_method("DELETE")
         assert path == f"/internal/workers/w1?incarnation={worker.registration.incarnation}"
 

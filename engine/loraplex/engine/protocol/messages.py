@@ -126,6 +126,17 @@ class WorkerLoad(msgspec.Struct, frozen=True):
     tiers: tuple[TierLoad, ...] = ()
 
 
+class WantedAdapters(msgspec.Struct, frozen=True):
+    """What a worker is to have near, told with its lease (as JSON). `revision` names the list.
+
+    Pinned adapters stay in the pool once loaded; expected ones are brought near, the first first.
+    """
+
+    revision: str
+    pinned: list[AdapterRef]
+    expected: list[AdapterRef]
+
+
 class WorkerRegistration(msgspec.Struct, frozen=True):
     """What a worker announces to the control plane's internal listener (as JSON)."""
 

@@ -39,11 +39,18 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True)
+class Pin:
+    """Keep these adapters in the pool once they are loaded, and no others."""
+
+    adapters: Sequence[AdapterRef]
+
+
+@dataclass(frozen=True, slots=True)
 class EndAll:
     """End every request: the worker is shutting down."""
 
 
-Command = Add | CancelRequest | Reconcile | Expect | EndAll
+Command = Add | CancelRequest | Reconcile | Expect | Pin | EndAll
 
 
 class Inbox:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import DomainError, EngineFailure, WorkerLost
+from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.messages import (
     FinishReason,
     GenerationRequest,
@@ -22,6 +23,7 @@ from loraplex.engine.serving.commands import (
     Expect,
     GatewayIdentity,
     Inbox,
+    Pin,
     Reconcile,
 )
 from loraplex.engine.serving.interface import Engine
@@ -64,6 +66,7 @@ class EngineLoop:
         self._requests: dict[str, InFlight] = {}
         self._outputs: defaultdict[GatewayIdentity, list[RequestOutput]] = defaultdict(list)
         self._failed_steps = 0
+        self._pinned: set[tuple[TenantNamespace, Digest]] = set()
 
     def run_once(self) -> None:
         """Wait a moment for work and do it. Raises EngineBroken when steps keep failing."""
@@ -112,6 +115,8 @@ class EngineLoop:
                     self._engine.cancel(request_id)
             case Reconcile(gateway, request_ids):
                 self._reconcile(gateway, request_ids)
+            case Pin(adapters):
+                self._pin(adapters)
             case Expect(adapters):
                 self._expect(adapters)
             case EndAll():
@@ -137,6 +142,21 @@ class EngineLoop:
             self._engine.cancel(request_id)
             message = f"The engine could not take the request: {type(error).__name__}."
             self._fail(request_id, EngineFailure(message))
+
+    def _pin(self, adapters: Sequence[AdapterRef]) -> None:
+        wanted = {(one.namespace, one.spec.digest): one for one in adapters}
+        for key in self._pinned - wanted.keys():
+            self._engine.unpin(key)
+        self._pinned &= wanted.keys()
+        for key, adapter in wanted.items():
+            if key in self._pinned:
+                continue
+            try:
+                self._engine.pin(adapter)
+            except DomainError as error:
+                log.warning("adapter %s cannot be pinned: %s", adapter.spec.digest, error.message)
+            else:
+                self._pinned.add(key)
 
     def _expect(self, adapters: Sequence[AdapterRef]) -> None:
         for adapter in adapters:

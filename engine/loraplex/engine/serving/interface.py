@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.messages import (
     GenerationRequest,
     RequestOutput,
@@ -19,6 +20,12 @@ class Engine(Protocol):
         ...
 
     def cancel(self, request_id: str) -> None: ...
+
+    def pin(self, adapter: AdapterRef) -> None:
+        """Keep it in the pool once it is loaded. Raises a DomainError where it cannot be."""
+        ...
+
+    def unpin(self, key: tuple[TenantNamespace, Digest]) -> None: ...
 
     def foretell(self, adapter: AdapterRef) -> None:
         """A request for this adapter may come soon. Raises a DomainError where none could run."""

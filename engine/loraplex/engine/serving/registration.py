@@ -7,6 +7,7 @@ gateways judge it by its heartbeats.
 import json
 import logging
 import random
+from collections.abc import Callable
 from http.client import HTTPException
 from threading import Event
 from urllib.error import HTTPError
@@ -15,7 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
 
-from loraplex.engine.protocol.messages import WorkerRegistration
+from loraplex.engine.protocol.messages import WantedAdapters, WorkerRegistration
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ class Lease(msgspec.Struct, frozen=True):
     """The controller's answer to a registration or a renewal."""
 
     lease_seconds: float
+    wanted: WantedAdapters | None = None
+    """What the worker is to have near, where that has changed."""
 
 
 class Superseded(Exception):
@@ -51,9 +54,12 @@ class Controller:
     def register(self) -> Lease:
         return self._lease("POST", "", msgspec.json.encode(self._registration))
 
-    def renew(self) -> Lease:
-        """Raises HTTPError 404 when the lease is gone, and Superseded when another has it."""
-        body = json.dumps({"incarnation": self._registration.incarnation}).encode()
+    def renew(self, wanted_revision: str | None = None) -> Lease:
+        """`wanted_revision` is that of the wanted adapters heard last.
+
+        Raises HTTPError 404 when the lease is gone, and Superseded when another has it."""
+        told = {"incarnation": self._registration.incarnation, "wanted_revision": wanted_revision}
+        body = json.dumps(told).encode()
         return self._lease("PUT", f"/{self._worker}/lease", body)
 
     def deregister(self) -> None:
@@ -91,16 +97,27 @@ class Controller:
 class Registrar:
     """Keeps one registration alive until told to stop, then takes it back."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        on_wanted: Callable[[WantedAdapters], None] = lambda wanted: None,
+    ) -> None:
+        """`on_wanted` is called on the thread that runs this."""
         self._controller = controller
+        self._on_wanted = on_wanted
 
     def run(self, stopping: Event) -> None:
         """Raises Superseded when a newer incarnation has taken this worker's place."""
         is_registered = False
         failures = 0
+        revision: str | None = None
         while not stopping.is_set():
             try:
-                lease = self._controller.renew() if is_registered else self._controller.register()
+                lease = (
+                    self._controller.renew(revision)
+                    if is_registered
+                    else self._controller.register()
+                )
             except UNREACHABLE as error:
                 if status_of(error) == 404:  # the lease lapsed while the controller was away
                     is_registered = False
@@ -112,6 +129,9 @@ class Registrar:
             if failures or not is_registered:
                 log.info("registered with the controller")
             is_registered, failures = True, 0
+            if lease.wanted is not None:
+                revision = lease.wanted.revision
+                self._on_wanted(lease.wanted)
             stopping.wait(lease.lease_seconds / RENEWALS_PER_LEASE)
         self._deregister()
 

@@ -11,9 +11,9 @@ from typing import Self
 
 import zmq
 
-from loraplex.engine.protocol.messages import PROTOCOL_VERSION, WorkerRegistration
+from loraplex.engine.protocol.messages import PROTOCOL_VERSION, WantedAdapters, WorkerRegistration
 from loraplex.engine.serving.authentication import only_gateways
-from loraplex.engine.serving.commands import EndAll, Inbox
+from loraplex.engine.serving.commands import EndAll, Expect, Inbox, Pin
 from loraplex.engine.serving.engine_loop import EngineLoop
 from loraplex.engine.serving.heartbeat import Heartbeats
 from loraplex.engine.serving.identity import WorkerIdentity
@@ -101,8 +101,12 @@ class WorkerServer:
     def announce(self, controller: Controller) -> None:
         """Register with the controller, and stay registered until stopped; once."""
         assert "registration" not in self._threads, "the worker is being announced already"
-        registrar = Registrar(controller)
+        registrar = Registrar(controller, self._want)
         self._start("registration", lambda: registrar.run(self._deregistering))
+
+    def _want(self, wanted: WantedAdapters) -> None:
+        self._inbox.put(Pin(wanted.pinned))
+        self._inbox.put(Expect([*wanted.pinned, *wanted.expected]))
 
     def stop(self, drain_seconds: float = DRAIN_SECONDS) -> bool:
         """Refuse new requests, give running ones a moment, end them, and close; idempotent.

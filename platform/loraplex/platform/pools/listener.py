@@ -9,9 +9,11 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 
 from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.messages import WantedAdapters
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.pools.errors import InvalidRegistration, WrongWorkerToken
 from loraplex.platform.pools.service import LEASE, WorkerRegistry, parse_registration
+from loraplex.platform.pools.wanted import wanted_for
 from loraplex.platform.pools.worker_token import worker_token
 from loraplex.platform.secrets import SecretKeys
 
@@ -23,8 +25,11 @@ STATUS = {
 }
 
 
-class IncarnationBody(msgspec.Struct, frozen=True):
+class RenewalBody(msgspec.Struct, frozen=True):
+    """`wanted_revision` names the list of wanted adapters that the worker knows."""
+
     incarnation: str
+    wanted_revision: str | None = None
 
 
 def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
@@ -48,10 +53,11 @@ def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
     @app.put("/internal/workers/{worker_id}/lease")
     async def renew(worker_id: str, request: Request) -> Response:
         authenticate(request)
-        incarnation = parse_incarnation(await request.body())
+        body = parse_renewal(await request.body())
         async with database.unit_of_work() as session:
-            await WorkerRegistry(session).renew(worker_id, incarnation)
-        return lease_granted()
+            await WorkerRegistry(session).renew(worker_id, body.incarnation)
+            wanted = await wanted_for(session, worker_id, body.wanted_revision)
+        return lease_granted(wanted)
 
     @app.delete("/internal/workers/{worker_id}")
     async def deregister(worker_id: str, incarnation: str, request: Request) -> Response:
@@ -70,14 +76,17 @@ def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
     return app
 
 
-def lease_granted() -> Response:
-    return JSONResponse({"lease_seconds": LEASE.total_seconds()})
+def lease_granted(wanted: WantedAdapters | None = None) -> Response:
+    granted: dict[str, object] = {"lease_seconds": LEASE.total_seconds()}
+    if wanted is not None:
+        granted["wanted"] = wanted
+    return Response(msgspec.json.encode(granted), media_type="application/json")
 
 
-def parse_incarnation(body: bytes) -> str:
+def parse_renewal(body: bytes) -> RenewalBody:
     """Raises InvalidRegistration."""
     try:
-        return msgspec.json.decode(body, type=IncarnationBody).incarnation
+        return msgspec.json.decode(body, type=RenewalBody)
     except msgspec.DecodeError as error:
         raise InvalidRegistration(f"The body cannot be read: {error}") from error
 

@@ -31,6 +31,7 @@ class Tenant(Base, Created):
     namespace: Mapped[str] = mapped_column(unique=True)
     state: Mapped[str] = mapped_column(default=TenantState.ACTIVE)
     max_concurrent_requests: Mapped[int] = mapped_column(default=64)
+    max_pinned_adapters: Mapped[int] = mapped_column(default=4)
     max_storage_bytes: Mapped[int] = mapped_column(BigInteger, default=50 * 1024**3)
     max_open_uploads: Mapped[int] = mapped_column(default=16)
 
