@@ -170,3 +170,21 @@ def test_an_upload_beyond_the_limit_is_413_declared_or_not(
         answer = client.post(path, content=head + b"x" * 400_000, headers=kind)
         assert (answer.status_code, answer.json()["code"]) == (413, "request_too_large")
     assert not list((small.data_dir / "uploads").iterdir())
+
+
+def test_an_adapter_is_pinned_seen_and_let_go(
+    mine: httpx.Client, gateway: RunningGateway, neighbour: Tenant
+) -> None:
+    mine.post("/api/v1/adapters/kept/versions", files=files("pirate")).raise_for_status()
+    pin = "/api/v1/adapters/kept/pin"
+    assert (mine.get(pin).status_code, mine.get(pin).json()["code"]) == (404, "pin_not_found")
+    made = mine.put(pin)
+    assert made.status_code == 200, made.text
+    assert made.json()["adapter"] == "kept"
+    assert mine.put(pin).json() == made.json() == mine.get(pin).json()
+    with gateway.client(neighbour.key) as theirs:
+        for method in ("GET", "PUT", "DELETE"):
+            assert theirs.request(method, pin).status_code == 404
+    assert mine.delete(pin).status_code == 204
+    assert mine.delete(pin).status_code == 204
+    assert mine.get(pin).status_code == 404

@@ -9,7 +9,7 @@ from loraplex.platform.database.base import Base, Created
 
 
 class AdapterPin(Base, Created):
-    """A tenant wants this adapter kept in the pool; of its versions, the one its bare name means."""
+    """A tenant wants this adapter kept in the pool: the version that its bare name means."""
 
     __tablename__ = "adapter_pins"
     __table_args__ = (

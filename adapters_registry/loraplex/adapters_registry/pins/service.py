@@ -38,7 +38,8 @@ class Pins:
         adapter_id = await self._adapter(session, principal, name)
         tenant_id = principal.tenant_id
         # One at a time, so that two together cannot pass the quota.
-        await session.execute(select(func.pg_advisory_xact_lock(func.hashtext(f"pins:{tenant_id}"))))
+        turn = func.pg_advisory_xact_lock(func.hashtext(f"pins:{tenant_id}"))
+        await session.execute(select(turn))
         others = await session.scalar(
             select(func.count()).where(
                 AdapterPin.tenant_id == tenant_id, AdapterPin.adapter_id != adapter_id
@@ -64,13 +65,9 @@ class Pins:
         )
         await enqueue(session, WANT_ADAPTERS, {})
 
-    async def _adapter(
-        self, session: AsyncSession, principal: TenantPrincipal, name: str
-    ) -> UUID:
+    async def _adapter(self, session: AsyncSession, principal: TenantPrincipal, name: str) -> UUID:
         found = await session.scalar(
-            select(Adapter.id).where(
-                Adapter.tenant_id == principal.tenant_id, Adapter.name == name
-            )
+            select(Adapter.id).where(Adapter.tenant_id == principal.tenant_id, Adapter.name == name)
         )
         if found is None:
             raise AdapterNotFound(name)

@@ -24,6 +24,11 @@ class LedgerEntry(Base, Created):
             "created_at",
             postgresql_where=text("adapter_id IS NOT NULL"),
         ),
+        Index(
+            "ledger_newest_idx",
+            "admitted_at",
+            postgresql_where=text("adapter_digest IS NOT NULL"),
+        ),
     )
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
