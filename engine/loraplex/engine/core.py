@@ -138,19 +138,6 @@ class EngineCore:
         self._scheduler.add(own)
         self._has_news.set()
 
-    def pin(self, adapter: AdapterRef) -> None:
-        """Keep an adapter in the pool once it is loaded, whatever room others need.
-
-        Raises AdapterUnavailable where it was made for another base.
-        """
-        self._layouts.of(adapter.spec)
-        self._residency.pin(key_of(adapter))
-
-    def unpin(self, key: AdapterKey) -> None:
-        """Let an adapter go like others; one that is not pinned is left alone."""
-        self._residency.unpin(key)
-        self._has_news.set()
-
     def foretell(self, adapter: AdapterRef) -> None:
         """A request for this adapter may come soon: bring it near, beside the steps.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks import adapter_churn, adapter_scale, peers, peft_batch, prefix_hit
+from tests.benchmarks import adapter_churn, adapter_scale, cold_start, peers, peft_batch, prefix_hit
 from tests.engine.benchmarks.conftest import TinyFolders
 
 Lines = list[dict[str, Any]]
@@ -44,13 +44,22 @@ def test_churn_loads_adapters_beside_a_stream_whose_tokens_stay(
 ) -> None:
     one, last = lines(
         adapter_churn.main,
-        *("--rank", 4, "--churned", 8, "--prompt-tokens", 8, "--output-tokens", 60),
+        *("--rank", 4, "--churned", 8, "--prompt-tokens", 8, "--output-tokens", 60, "--rate", 500),
         *("--repeat", 1),
     )
     assert one["tokens"] == 60
     assert one["tokens_are_identical"]
     assert one["loads_per_s"] > 0
     assert last["itl_ratio"] == one["itl_ratio"] > 0
+
+
+def test_cold_starts_come_from_the_store_and_are_compared_with_warm_ones(
+    lines: Callable[..., Lines],
+) -> None:
+    (one,) = lines(cold_start.main, *("--adapters", 3, "--apart-tokens", 3))
+    assert one["adapters"] == 3
+    assert one["cold_ttft_ms"] > one["warm_ttft_ms"] > 0
+    assert one["itl_ratio"] > 0
 
 
 @pytest.mark.parametrize("rank", [0, 4])

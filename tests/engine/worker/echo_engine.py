@@ -54,8 +54,8 @@ class EchoEngine:
         if request_id in self.running:
             self.cancelled.append(request_id)
 
-    def pin(self, adapter: AdapterRef) -> None:
-        self.pinned.add((adapter.namespace, adapter.spec.digest))
+    def pin(self, ref: AdapterRef) -> None:
+        self.pinned.add((ref.namespace, ref.spec.digest))
 
     def unpin(self, key: tuple[TenantNamespace, Digest]) -> None:
         self.pinned.remove(key)

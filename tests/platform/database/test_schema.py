@@ -9,6 +9,7 @@ from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
 from loraplex.adapters_registry.imports import models as _imports  # noqa: F401
+from loraplex.adapters_registry.pins import models as _pins  # noqa: F401
 from loraplex.adapters_registry.rollouts import models as _rollouts  # noqa: F401
 from loraplex.adapters_registry.uploads import models as _uploads  # noqa: F401
 from loraplex.adapters_registry.versions import models as _versions  # noqa: F401
@@ -126,6 +127,7 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "workers": {"SELECT"},
         "adapters": {"SELECT", "INSERT", "UPDATE"},
         "adapter_versions": {"SELECT", "INSERT"},
+        "adapter_pins": {"SELECT", "INSERT", "DELETE"},
         "blobs": {"SELECT", "INSERT", "UPDATE"},
         "storage_reservations": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "uploads": {"SELECT", "INSERT", "UPDATE"},
@@ -179,6 +181,7 @@ def test_readonly_reads_everything_but_secrets_and_writes_nothing(catalogue: Con
         "web_sessions.token_hash",
         "operator_sessions.token_hash",
         "imports.sealed_source",
+        "wanted_adapters.reference",
         "idempotency_keys.fingerprint",
         "idempotency_keys.claim",
         "idempotency_keys.sealed_body",

@@ -21,7 +21,7 @@ class Engine(Protocol):
 
     def cancel(self, request_id: str) -> None: ...
 
-    def pin(self, adapter: AdapterRef) -> None:
+    def pin(self, ref: AdapterRef) -> None:
         """Keep it in the pool once it is loaded. Raises a DomainError where it cannot be."""
         ...
 

@@ -19,3 +19,16 @@ class Worker(Base, Created):
     base_name: Mapped[str]
     registration: Mapped[dict[str, object]]
     lease_expires_at: Mapped[datetime]
+
+
+class WantedAdapter(Base, Created):
+    """An adapter wanted near workers of `base_name`; `place` 0 comes first."""
+
+    __tablename__ = "wanted_adapters"
+
+    base_name: Mapped[str] = mapped_column(primary_key=True)
+    namespace: Mapped[str] = mapped_column(primary_key=True)
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    is_pinned: Mapped[bool]
+    place: Mapped[int]
+    reference: Mapped[dict[str, object]]

@@ -7,25 +7,10 @@ import msgspec
 from sqlalchemy import delete, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Mapped, mapped_column
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.messages import WantedAdapters
-from loraplex.platform.database.base import Base, Created
-from loraplex.platform.pools.models import Worker
-
-
-class WantedAdapter(Base, Created):
-    """An adapter wanted near workers of `base_name`; `place` 0 comes first."""
-
-    __tablename__ = "wanted_adapters"
-
-    base_name: Mapped[str] = mapped_column(primary_key=True)
-    namespace: Mapped[str] = mapped_column(primary_key=True)
-    digest: Mapped[str] = mapped_column(primary_key=True)
-    is_pinned: Mapped[bool]
-    place: Mapped[int]
-    reference: Mapped[dict[str, object]]
+from loraplex.platform.pools.models import WantedAdapter, Worker
 
 
 async def replace_wanted(

@@ -7,8 +7,8 @@ speak for tenants, cannot read it.
 
 from alembic import op
 
-revision = "0007"
-down_revision = "0006"
+revision = "0009"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 

@@ -1,0 +1,188 @@
+"""The first token of an adapter that is only in the object store, beside running streams.
+
+    python tests/benchmarks/cold_start.py --model DIR
+
+A store in a process of its own sends objects at --store-bytes-per-s. `transfer_ms` is one GET of
+an adapter of the same size, nothing else; `warm_ttft_ms` the first token with one in the pool.
+`over_ms` is what the cold first token takes beyond warm + 1.3 x transfer; `itl_ratio` the p99 ITL
+of a stream while adapters arrive over that of the same stream alone.
+"""
+
+import multiprocessing
+import statistics
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from loraplex.engine.benchmarks.local_engine import engine_config, greedy_request, prompt, step
+from loraplex.engine.benchmarks.made_adapters import made_adapters
+from loraplex.engine.benchmarks.scripts import arguments_of, opened_model, print_line
+from loraplex.engine.core import EngineCore
+from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.protocol.identity import digest_of_bytes
+from loraplex.engine.worker import load_adapter_source
+
+SLICE_SECONDS = 0.005
+
+
+def serve(folder: Path, bytes_per_s: float, told: Connection) -> None:
+    """Send the files of a folder at this rate each, for as long as the process lives."""
+
+    class Throttled(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            data = (folder / self.path.removeprefix("/")).read_bytes()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            began, piece = time.perf_counter(), int(bytes_per_s * SLICE_SECONDS)
+            for number, start in enumerate(range(0, len(data), piece), start=1):
+                self.wfile.write(data[start : start + piece])
+                time.sleep(max(0.0, began + number * SLICE_SECONDS - time.perf_counter()))
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 # its own name
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Throttled) as server:
+        told.send(server.server_port)
+        server.serve_forever()
+
+
+@contextmanager
+def object_store(folder: Path, bytes_per_s: float) -> Iterator[str]:
+    """Its base URL."""
+    mine, theirs = multiprocessing.Pipe()
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=serve, args=(folder, bytes_per_s, theirs), daemon=True)
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{mine.recv()}"
+    finally:
+        process.kill()
+        process.join()
+
+
+def stored_adapters(folder: Path, url: str, one: AdapterRef, count: int) -> list[AdapterRef]:
+    """So many adapters of other bytes than one another's, in the store's folder."""
+    data = bytearray(Path(one.url).read_bytes())
+    made = []
+    for number in range(count):
+        data[-4:] = np.float32(number / 1000).tobytes()
+        digest = digest_of_bytes(bytes(data))
+        (folder / digest).write_bytes(data)
+        spec = msgspec.structs.replace(one.spec, digest=digest, weights_digest=digest)
+        made.append(AdapterRef(spec, one.namespace, f"{url}/{digest}"))
+    return made
+
+
+class Streams:
+    """One long stream, and first tokens of other requests beside it."""
+
+    def __init__(self, core: EngineCore, vocabulary_size: int, prompt_tokens: int) -> None:
+        self._core = core
+        self._prompt = prompt(1, prompt_tokens, vocabulary_size)
+        self._times: list[float] = []
+        self._asked = 0
+
+    def begin(self, tokens: int) -> None:
+        self._times = []
+        self._core.add(greedy_request("stream", self._prompt, tokens))
+        while not self._times:
+            self._step(None)
+
+    def first_token_seconds(self, adapter: AdapterRef) -> float:
+        """Of a request of one token."""
+        self._asked += 1
+        name, began_at = f"first-{self._asked}", time.perf_counter()
+        self._core.add(greedy_request(name, self._prompt, 1, adapter))
+        while not self._step(name):
+            pass
+        return time.perf_counter() - began_at
+
+    def run_for(self, tokens: int) -> None:
+        wanted = len(self._times) + tokens
+        while len(self._times) < wanted:
+            self._step(None)
+
+    def end(self) -> float:
+        """The p99 of its times between tokens."""
+        self._core.cancel("stream")
+        while self._core.has_work:
+            step(self._core)
+        return float(np.percentile(np.diff(self._times), 99))
+
+    def _step(self, name: str | None) -> bool:
+        has_come = False
+        for output in step(self._core):
+            if output.request_id == "stream" and output.token_ids:
+                self._times.append(time.perf_counter())
+            has_come = has_come or output.request_id == name
+        return has_come
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = arguments_of(__doc__)
+    parser.add_argument("--rank", type=int, default=4, help="4 is 5 MB on SmolLM2-135M")
+    parser.add_argument("--adapters", type=int, default=12)
+    parser.add_argument("--apart-tokens", type=int, default=8, help="between two cold starts")
+    parser.add_argument("--prompt-tokens", type=int, default=16)
+    parser.add_argument("--store-bytes-per-s", type=float, default=50e6)
+    options = parser.parse_args(arguments)
+    with opened_model(options.model) as (model_dir, table, folder):
+        (one,) = made_adapters(folder, table, rank=options.rank, count=1)
+        objects = folder / "objects"
+        objects.mkdir()
+        config = engine_config(model_dir, table, threads=options.threads)
+        config = msgspec.structs.replace(config, adapter_cache_dir=str(folder / "cache"))
+        with object_store(objects, options.store_bytes_per_s) as url:
+            adapters = stored_adapters(objects, url, one, options.adapters + 1)
+            core = EngineCore(config, table, load_adapter_source(config))
+            transfer = statistics.median(transfer_seconds(adapters[0].url) for _ in range(5))
+            streams = Streams(core, table.vocabulary_size, options.prompt_tokens)
+            tokens = 64 * (options.adapters + 1) * options.apart_tokens
+            streams.begin(tokens)
+            streams.first_token_seconds(adapters[0])
+            warm = statistics.median(streams.first_token_seconds(adapters[0]) for _ in range(9))
+            streams.end()
+            streams.begin(tokens)
+            streams.run_for(options.adapters * options.apart_tokens * 2)
+            quiet_p99 = streams.end()
+            streams.begin(tokens)
+            cold = []
+            for adapter in adapters[1:]:
+                cold.append(streams.first_token_seconds(adapter))
+                streams.run_for(options.apart_tokens)
+            p99 = streams.end()
+            core.close()
+        over = [seconds - warm - 1.3 * transfer for seconds in cold]
+        print_line(
+            "cold_start",
+            adapter_bytes=one.spec.weights_bytes,
+            adapters=len(cold),
+            transfer_ms=transfer * 1e3,
+            warm_ttft_ms=warm * 1e3,
+            cold_ttft_ms=statistics.median(cold) * 1e3,
+            cold_ttft_max_ms=max(cold) * 1e3,
+            over_ms=statistics.median(over) * 1e3,
+            over_max_ms=max(over) * 1e3,
+            quiet_p99_itl_ms=quiet_p99 * 1e3,
+            p99_itl_ms=p99 * 1e3,
+            itl_ratio=p99 / quiet_p99,
+        )
+
+
+def transfer_seconds(url: str) -> float:
+    began_at = time.perf_counter()
+    with urllib.request.urlopen(url) as answer:
+        answer.read()
+    return time.perf_counter() - began_at
+
+
+if __name__ == "__main__":
+    main()
