@@ -8,14 +8,13 @@ an adapter of the same size, nothing else; `warm_ttft_ms` the first token with o
 of a stream while adapters arrive over that of the same stream alone.
 """
 
-import multiprocessing
 import statistics
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
@@ -29,43 +28,19 @@ from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.identity import digest_of_bytes
 from loraplex.engine.worker import load_adapter_source
 
-SLICE_SECONDS = 0.005
-
-
-def serve(folder: Path, bytes_per_s: float, told: Connection) -> None:
-    """Send the files of a folder at this rate each, for as long as the process lives."""
-
-    class Throttled(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            data = (folder / self.path.removeprefix("/")).read_bytes()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            began, piece = time.perf_counter(), int(bytes_per_s * SLICE_SECONDS)
-            for number, start in enumerate(range(0, len(data), piece), start=1):
-                self.wfile.write(data[start : start + piece])
-                time.sleep(max(0.0, began + number * SLICE_SECONDS - time.perf_counter()))
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 # its own name
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Throttled) as server:
-        told.send(server.server_port)
-        server.serve_forever()
+SLOW_STORE = Path(__file__).with_name("slow_store.py")
 
 
 @contextmanager
 def object_store(folder: Path, bytes_per_s: float) -> Iterator[str]:
-    """Its base URL."""
-    mine, theirs = multiprocessing.Pipe()
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=serve, args=(folder, bytes_per_s, theirs), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{mine.recv()}"
-    finally:
-        process.kill()
-        process.join()
+    """The base URL of a store in a process of its own."""
+    command = [sys.executable, str(SLOW_STORE), str(folder), str(bytes_per_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        finally:
+            process.kill()
 
 
 def stored_adapters(folder: Path, url: str, one: AdapterRef, count: int) -> list[AdapterRef]:
