@@ -19,9 +19,9 @@ from loraplex.adapters_registry.versions.models import (
     Adapter,
     AdapterVersion,
     BaseModel,
-    VersionStatus,
 )
 from loraplex.adapters_registry.versions.service import Catalogue
+from loraplex.adapters_registry.versions.standing import is_callable
 from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.platform.metering.models import LedgerEntry
@@ -121,8 +121,8 @@ async def _expected(session: AsyncSession, presign: Presign) -> list[tuple[str, 
         .join(BaseModel, BaseModel.id == Adapter.base_model_id)
         .where(
             Tenant.state == TenantState.ACTIVE,
-            AdapterVersion.status == VersionStatus.READY,
-            AdapterVersion.base_digest == BaseModel.digest,
+            Adapter.deleted_at.is_(None),
+            is_callable(AdapterVersion, BaseModel),
             calls.c.score > LEAST_SCORE,
         )
         .order_by(calls.c.score.desc())
