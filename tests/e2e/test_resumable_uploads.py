@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,8 @@ class Line:
             cut, self._open, self._left_bytes = self._open, [], size_bytes
             self.silent.clear()
         for connection in cut:
+            with suppress(OSError):  # it may be closed already
+                connection.shutdown(socket.SHUT_RDWR)  # wakes whoever reads; close alone would not
             connection.close()
 
     def take_sent_parts(self) -> set[str]:

@@ -95,13 +95,18 @@ def push_files(
 
 
 def patiently(call: Callable[[], Result]) -> Result:
-    """Call until the platform answers; raises ApiUnreachable or ApiBusy after PATIENCE_SECONDS."""
-    deadline, pause = time.monotonic() + PATIENCE_SECONDS, FIRST_PAUSE_SECONDS
+    """Call until the platform answers; raises ApiUnreachable or ApiBusy when it does not.
+
+    PATIENCE_SECONDS count from the first failure: the failure itself may take as long.
+    """
+    deadline, pause = None, FIRST_PAUSE_SECONDS
     while True:
         try:
             return call()
         except (ApiUnreachable, ApiBusy):
-            if time.monotonic() + pause >= deadline:
+            now = time.monotonic()
+            deadline = deadline or now + PATIENCE_SECONDS
+            if now + pause >= deadline:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
