@@ -2,35 +2,26 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-from urllib.parse import quote
 
 import httpx
+
+from loraplex.platform.management_client import (
+    TIMEOUT,
+    ApiBusy,
+    ApiRefused,
+    Json,
+    ManagementClient,
+    reachable,
+    segment,
+)
 
 CONFIG_FILE = "adapter_config.json"
 WEIGHTS_FILE = "adapter_model.safetensors"
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz")
 PICKLE_FILE = "adapter_model.bin"
 POLL_SECONDS = 0.25
-TIMEOUT = httpx.Timeout(30.0, write=120.0, read=120.0)
-
-Json = dict[str, Any]
-
-
-class ApiRefused(Exception):
-    """The platform refused the call; the message is its own."""
-
-
-class ApiBusy(ApiRefused):
-    """The platform could not serve the call now and may later."""
-
-
-class ApiUnreachable(Exception):
-    """Nothing answered, or nothing that speaks this API."""
 
 
 class ValidationPending(Exception):
@@ -60,19 +51,12 @@ def adapter_files(source: Path) -> list[Path]:
     return [config, weights]
 
 
-class RegistryClient:
+class RegistryClient(ManagementClient):
     """One tenant's view of the registry. Every call raises ApiRefused and ApiUnreachable."""
 
     def __init__(self, api_url: str, api_key: str) -> None:
-        self._http = httpx.Client(
-            base_url=f"{api_url.rstrip('/')}/api/v1/",
-            headers={"Authorization": f"Bearer {api_key}"},
-            timeout=TIMEOUT,
-        )
+        super().__init__(api_url, api_key)
         self._store = httpx.Client(timeout=TIMEOUT)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self,
@@ -80,36 +64,34 @@ class RegistryClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._http.close()
+        super().__exit__(kind, error, trace)
         self._store.close()
 
     def adapters(self) -> list[Json]:
-        found: list[Json] = self._call("GET", "adapters")["data"]
-        return found
+        return self.items("adapters")
 
     def versions(self, name: str) -> list[Json]:
-        found: list[Json] = self._call("GET", f"adapters/{quote(name, safe='')}/versions")["data"]
-        return found
+        return self.items(f"adapters/{segment(name)}/versions")
 
     def version(self, name: str, number: int) -> Json:
-        return self._call("GET", f"adapters/{quote(name, safe='')}/versions/{number}")
+        return self.call("GET", f"adapters/{segment(name)}/versions/{number}")
 
     def create_upload(self, adapter: str, files: list[Json]) -> Json:
-        return self._call("POST", "uploads", json={"adapter": adapter, "files": files})
+        return self.call("POST", "uploads", json={"adapter": adapter, "files": files})
 
     def uploads(self, adapter: str, status: str) -> list[Json]:
         """The newest uploads of an adapter that have this status."""
         query = {"adapter": adapter, "status": status}
-        found: list[Json] = self._call("GET", "uploads", params=query)["data"]
+        found: list[Json] = self.call("GET", "uploads", params=query)["data"]
         return found
 
     def upload(self, upload_id: str) -> Json:
-        return self._call("GET", f"uploads/{upload_id}")
+        return self.call("GET", f"uploads/{upload_id}")
 
     def part_urls(self, upload_id: str, file: str, parts: list[int]) -> dict[int, str]:
         """Where these parts go, by number."""
         wanted = {"file": file, "parts": parts}
-        urls = self._call("POST", f"uploads/{upload_id}/part-urls", json=wanted)["urls"]
+        urls = self.call("POST", f"uploads/{upload_id}/part-urls", json=wanted)["urls"]
         return {url["part"]: url["url"] for url in urls}
 
     def put_part(self, url: str, body: Iterator[bytes], size_bytes: int) -> None:
@@ -119,17 +101,23 @@ class RegistryClient:
         """
         headers = {"Content-Length": str(size_bytes)}
         if url.startswith("/"):
-            self._call("PUT", str(self._http.base_url.join(url)), content=body, headers=headers)
+            self.call("PUT", str(self.http.base_url.join(url)), content=body, headers=headers)
             return
         with reachable(httpx.URL(url)):
             answer = self._store.put(url, content=body, headers=headers)
         if answer.status_code in (403, 404) or answer.status_code >= 500:
-            raise ApiBusy(f"The object store did not take a part (HTTP {answer.status_code}).")
+            raise ApiBusy(
+                f"The object store did not take a part (HTTP {answer.status_code}).",
+                answer.status_code,
+            )
         if answer.is_error:
-            raise ApiRefused(f"The object store refused a part (HTTP {answer.status_code}).")
+            raise ApiRefused(
+                f"The object store refused a part (HTTP {answer.status_code}).",
+                answer.status_code,
+            )
 
     def complete_upload(self, upload_id: str) -> Json:
-        return self._call("POST", f"uploads/{upload_id}/complete", json={})
+        return self.call("POST", f"uploads/{upload_id}/complete", json={})
 
     def wait(self, name: str, number: int, timeout_seconds: float) -> Json:
         """The version once it is ready or rejected; raises ValidationPending."""
@@ -143,31 +131,3 @@ class RegistryClient:
                     f"Version {number} is still {version['status']} after {timeout_seconds:.0f} s."
                 )
             time.sleep(POLL_SECONDS)
-
-    def _call(self, method: str, path: str, **options: Any) -> Json:
-        with reachable(self._http.base_url):
-            answer = self._http.request(method, path, **options)
-        try:
-            body = answer.json()
-        except ValueError:
-            body = None
-        if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise ApiBusy(refusal(answer.status_code, body))
-        if answer.is_error:
-            raise ApiRefused(refusal(answer.status_code, body))
-        if not isinstance(body, dict):
-            raise ApiUnreachable(f"{self._http.base_url} does not speak Loraplex's API.")
-        return body
-
-
-@contextmanager
-def reachable(url: httpx.URL) -> Iterator[None]:
-    try:
-        yield
-    except httpx.HTTPError as error:
-        raise ApiUnreachable(f"{url} cannot be reached: {error}") from error
-
-
-def refusal(status: int, body: Any) -> str:
-    detail = body.get("detail") if isinstance(body, dict) else None
-    return f"{detail or 'The platform refused the call.'} (HTTP {status})"

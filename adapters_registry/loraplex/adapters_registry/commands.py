@@ -20,9 +20,11 @@ from rich.progress import (
 from rich.table import Table
 
 from loraplex.adapters_registry import naming_commands
+from loraplex.platform.management_commands import AsJson, print_json
 
 if TYPE_CHECKING:
-    from loraplex.adapters_registry.client import Json, RegistryClient
+    from loraplex.adapters_registry.client import RegistryClient
+    from loraplex.platform.management_client import Json
 
 REJECTED = 1
 UNREACHABLE = 3
@@ -73,10 +75,13 @@ def push(
 
 
 @adapter.command("list")
-def list_(api_key: ApiKey, api_url: ApiUrl = LOCAL) -> None:
+def list_(api_key: ApiKey, api_url: ApiUrl = LOCAL, as_json: AsJson = False) -> None:
     """List your adapters."""
     with connected(api_url, api_key) as client:
         found = client.adapters()
+    if as_json:
+        print_json(found)
+        return
     table = Table("adapter", "newest", "status", "base", box=None)
     for row in found:
         latest = row["latest_version"]
@@ -86,10 +91,13 @@ def list_(api_key: ApiKey, api_url: ApiUrl = LOCAL) -> None:
 
 
 @adapter.command()
-def show(name: str, api_key: ApiKey, api_url: ApiUrl = LOCAL) -> None:
+def show(name: str, api_key: ApiKey, api_url: ApiUrl = LOCAL, as_json: AsJson = False) -> None:
     """Show an adapter's versions, newest first, and why any was rejected."""
     with connected(api_url, api_key) as client:
         versions = client.versions(name)
+    if as_json:
+        print_json(versions)
+        return
     for version in versions:
         tell(version)
 
@@ -116,11 +124,12 @@ def demo() -> None:
 def connected(api_url: str, api_key: str) -> Iterator[RegistryClient]:
     """A client; what it raises becomes a message and an exit code."""
     from loraplex.adapters_registry import client, pushing
+    from loraplex.platform.management_client import ApiRefused, ApiUnreachable
 
     codes: dict[type[Exception], int] = {
         client.FolderUnusable: REJECTED,
-        client.ApiRefused: REJECTED,
-        client.ApiUnreachable: UNREACHABLE,
+        ApiRefused: REJECTED,
+        ApiUnreachable: UNREACHABLE,
         client.ValidationPending: PENDING,
         pushing.UploadUnfinished: PENDING,
     }

@@ -13,13 +13,8 @@ from hashlib import file_digest
 from pathlib import Path
 from typing import TypeVar
 
-from loraplex.adapters_registry.client import (
-    ApiBusy,
-    ApiRefused,
-    ApiUnreachable,
-    Json,
-    RegistryClient,
-)
+from loraplex.adapters_registry.client import RegistryClient
+from loraplex.platform.management_client import ApiBusy, ApiRefused, ApiUnreachable, Json
 
 PARTS_AT_ONCE = 4
 URLS_AT_ONCE = 16

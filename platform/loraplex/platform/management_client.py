@@ -15,9 +15,9 @@ Json = dict[str, Any]
 
 
 class ApiRefused(Exception):
-    """The platform refused the call; the message is its own, `status` HTTP's."""
+    """The platform refused the call; the message is its own, `status` HTTP's where that was it."""
 
-    def __init__(self, message: str, status: int) -> None:
+    def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
 
