@@ -1,4 +1,13 @@
-import type { Adapter, Session, Upload, Version, Worker, WorkerLoad } from "@/shared/api/types";
+import type {
+  Adapter,
+  Alias,
+  Rollout,
+  Session,
+  Upload,
+  Version,
+  Worker,
+  WorkerLoad,
+} from "@/shared/api/types";
 
 export const TENANT: Session = {
   kind: "tenant",
@@ -16,6 +25,7 @@ export const aVersion = (change: Partial<Version> = {}): Version => ({
   size_bytes: 2_000_000,
   max_rank: 8,
   model: "acme/support:v1",
+  quarantine_reason: null,
   created_at: "2026-01-02T03:04:05Z",
   deleted_at: null,
   ...change,
@@ -27,6 +37,35 @@ export const anAdapter = (change: Partial<Adapter> = {}): Adapter => ({
   created_at: "2026-01-02T03:04:05Z",
   deleted_at: null,
   latest_version: aVersion(),
+  ...change,
+});
+
+export const anAlias = (change: Partial<Alias> = {}): Alias => ({
+  adapter: "support",
+  alias: "prod",
+  version: 1,
+  generation: 4,
+  model: "acme/support:prod",
+  moved_at: "2026-01-02T03:04:05Z",
+  ...change,
+});
+
+export const aRollout = (change: Partial<Rollout> = {}): Rollout => ({
+  id: "5d3c2b1a-0b0a-4908-8706-050403020100",
+  adapter: "support",
+  alias: "prod",
+  stable_version: 1,
+  version: 2,
+  weight: 10,
+  status: "running",
+  error_rate_limit: 5,
+  window_seconds: 300,
+  minimum_requests: 20,
+  observed_requests: 40,
+  observed_errors: 1,
+  created_at: "2026-01-02T03:04:05Z",
+  ended_at: null,
+  end_reason: null,
   ...change,
 });
 

@@ -4,10 +4,12 @@ import { ButtonLink } from "@/shared/ui/Button";
 import { LoadFailed, Stale } from "@/shared/ui/LoadFailed";
 import { Card, Page } from "@/shared/ui/Page";
 import { Skeleton } from "@/shared/ui/Skeleton";
+import { AliasCard } from "./AliasCard";
 import { useVersions } from "./api";
 import { HowToCall } from "./HowToCall";
 import { ModelNames } from "./ModelNames";
 import { modelNames } from "./names";
+import { RolloutCard } from "./RolloutCard";
 import { VersionList } from "./VersionList";
 
 export function AdapterPage() {
@@ -59,6 +61,8 @@ function AdapterDetails({ name }: { name: string }) {
           </Card>
         </>
       )}
+      <AliasCard adapter={name} versions={versions.data} />
+      <RolloutCard adapter={name} versions={versions.data} />
       <Card title="Versions">
         <VersionList versions={versions.data} />
       </Card>

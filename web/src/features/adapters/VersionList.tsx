@@ -1,6 +1,7 @@
 import type { Version } from "@/shared/api/types";
 import { formatBytes, shortDigest } from "@/shared/format";
 import { CopyButton } from "@/shared/ui/CopyButton";
+import { Notice } from "@/shared/ui/Notice";
 import { Reasons } from "./Reasons";
 import { StatusBadge } from "./StatusBadge";
 import { Ago } from "@/shared/ui/Ago";
@@ -36,6 +37,11 @@ function VersionItem({ version }: { version: Version }) {
           </dd>
         </div>
       </dl>
+      {version.quarantine_reason !== null && (
+        <Notice tone="bad" title="Quarantined by the operator">
+          {version.quarantine_reason}
+        </Notice>
+      )}
       {version.status === "rejected" && <Reasons reasons={version.reasons} />}
     </li>
   );

@@ -6,7 +6,12 @@ import { anAdapter, aVersion, TENANT } from "@/testing/samples";
 import { json, problem, serve } from "@/testing/server";
 import { adapterKeys } from "./api";
 
-const SESSION = { "GET /api/v1/session": json(TENANT) };
+const NONE = json({ data: [], next_cursor: null });
+const SESSION = {
+  "GET /api/v1/session": json(TENANT),
+  "GET /api/v1/adapters/support/aliases": NONE,
+  "GET /api/v1/adapters/support/rollouts": NONE,
+};
 const LIST = "GET /api/v1/adapters";
 const list = (...data: unknown[]) => json({ data, next_cursor: null });
 
