@@ -95,6 +95,19 @@ export const LOAD: WorkerLoad = {
   cached_tokens: 400,
   cached_pages: 15,
   stalls: 0,
+  tiers: [
+    {
+      tier: "host",
+      hits: 3,
+      misses: 1,
+      bytes: 2 * 1024 ** 2,
+      budget_bytes: 512 * 1024 ** 2,
+      evictions: 0,
+      load_seconds: 0.5,
+      joins: 0,
+      corrupt: 0,
+    },
+  ],
 };
 
 export const aWorker = (change: Partial<Worker> = {}): Worker => ({

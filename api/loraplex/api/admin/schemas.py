@@ -8,6 +8,23 @@ from pydantic import StringConstraints
 from loraplex.api.schemas import WireModel
 
 
+class TierLoad(WireModel):
+    """What one tier of adapters has done since the worker began, and what it holds now."""
+
+    tier: Literal["device", "host", "disk", "store"]
+    hits: int
+    misses: int
+    """Had to be asked of the next tier."""
+    bytes: int
+    budget_bytes: int
+    evictions: int
+    load_seconds: float
+    joins: int
+    """Waited for a load that another request had begun."""
+    corrupt: int
+    """Files put aside since their bytes were not those of their digest."""
+
+
 class WorkerLoad(WireModel):
     running_requests: int
     waiting_requests: int
@@ -25,6 +42,8 @@ class WorkerLoad(WireModel):
     """Pages of blocks that nobody uses and that may be hit."""
     stalls: int
     """Times that requests waited while nothing ran or loaded."""
+    tiers: list[TierLoad]
+    """Where adapters lie, the nearest first."""
 
 
 class Worker(WireModel):

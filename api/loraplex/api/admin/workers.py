@@ -19,7 +19,11 @@ async def list_workers(services: ServicesDep, _: OperatorDep) -> WorkerList:
 
 
 def _worker(view: WorkerView) -> Worker:
-    load = None if view.load is None else WorkerLoad(**msgspec.structs.asdict(view.load))
+    load = (
+        None
+        if view.load is None
+        else WorkerLoad.model_validate_json(msgspec.json.encode(view.load))
+    )
     return Worker(
         id=view.id,
         pool=view.pool,

@@ -1,4 +1,4 @@
-import type { Worker, WorkerLoad } from "@/shared/api/types";
+import type { TierLoad, Worker, WorkerLoad } from "@/shared/api/types";
 import { formatBytes, formatCount } from "@/shared/format";
 import { PoolBar } from "./PoolBar";
 import type { Rates } from "./rates";
@@ -55,9 +55,35 @@ function LoadView({ worker, load, rates }: Props & { load: WorkerLoad }) {
         <Count name="Output tokens" value={load.output_tokens} />
         <Count name="Adapter loads" value={load.adapter_loads} />
         <Count name="Preemptions" value={load.preemptions} />
+        {load.tiers.filter(hasBudget).map((tier) => (
+          <Held key={tier.tier} tier={tier} />
+        ))}
         {load.stalls > 0 && <Count name="Stalls" value={load.stalls} />}
       </dl>
     </>
+  );
+}
+
+const TIER_NAMES = {
+  device: "Adapters in the pool",
+  host: "Adapters in memory",
+  disk: "Adapters on disk",
+  store: "Adapters in the store",
+} as const;
+
+/** The pool has a bar of its own, and the store no end. */
+const hasBudget = ({ tier, budget_bytes }: TierLoad) => tier !== "device" && budget_bytes > 0;
+
+function Held({ tier: { tier, bytes, budget_bytes, hits, misses } }: { tier: TierLoad }) {
+  const asked = hits + misses;
+  return (
+    <div>
+      <dt>{TIER_NAMES[tier]}</dt>
+      <dd>
+        {formatBytes(bytes)} of {formatBytes(budget_bytes)}
+        {asked > 0 && `, ${Math.round((100 * hits) / asked)} % hits`}
+      </dd>
+    </div>
   );
 }
 

@@ -12,6 +12,7 @@ export type AliasMove = Schemas["AliasMove"];
 export type Upload = Schemas["Upload"];
 export type Reason = Schemas["Reason"];
 export type Worker = Schemas["Worker"];
+export type TierLoad = Schemas["TierLoad"];
 export type WorkerLoad = Schemas["WorkerLoad"];
 export type Model = Schemas["Model"];
 export type ChatBody = Schemas["ChatBody"];
