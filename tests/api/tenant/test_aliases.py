@@ -10,8 +10,11 @@ from loraplex.platform.settings import Settings
 from tests.api.conftest import Tenant, new_tenant
 from tests.api.running import RunningGateway
 from tests.api.tenant.owners import Owner
+from tests.api.waiting import eventually
+from tests.engine.worker.echo_engine import EchoEngine
 
-ALIASES = "/api/v1/adapters/support/aliases"
+ADAPTER = "/api/v1/adapters/support"
+ALIASES = f"{ADAPTER}/aliases"
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +57,17 @@ def test_an_alias_is_set_read_moved_rolled_back_and_removed(owner: Owner) -> Non
     listed = {one["alias"]: one for one in owner.client.get(ALIASES).json()["data"]}
     assert "moving" not in listed
     assert (listed["latest"]["version"], listed["latest"]["generation"]) == (2, None)
+
+
+def test_what_an_alias_will_mean_is_brought_near_before_it_is_called(
+    owner: Owner, engine: EchoEngine
+) -> None:
+    digests = [one["digest"] for one in owner.client.get(f"{ADAPTER}/versions").json()["data"]]
+    before = len(engine.foretold)
+    owner.point("soon", 1).raise_for_status()
+    owner.point("soon", 2, if_match='"1"').raise_for_status()
+    eventually("the worker is told of both", lambda: len(engine.foretold) >= before + 2)
+    assert [ref.spec.digest for ref in engine.foretold[before:]] == digests[::-1]
 
 
 def test_who_does_not_say_what_was_seen_or_saw_something_older_is_refused(owner: Owner) -> None:

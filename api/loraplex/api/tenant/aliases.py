@@ -9,6 +9,7 @@ from loraplex.api.conditions import IfMatchHeader, generation_of, tell_generatio
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
+from loraplex.api.tenant.nearness import foretell
 from loraplex.api.tenant.schemas import Alias, AliasList, AliasMove, AliasMoveList, AliasTarget
 from loraplex.api.validation import read_json, validate
 
@@ -58,6 +59,7 @@ async def set_alias(
         view, is_new = await aliases.set_alias(
             session, principal, name, alias, target.version, expected
         )
+    await foretell(services, principal, name, view.version)
     if is_new:
         response.status_code = 201
         response.headers["Location"] = f"/api/v1/adapters/{name}/aliases/{alias}"
@@ -102,6 +104,7 @@ async def roll_back_alias(
     expected = generation_of(if_match)
     async with services.database.unit_of_work(principal.tenant_id) as session:
         view = await aliases.roll_back_alias(session, principal, name, alias, expected)
+    await foretell(services, principal, name, view.version)
     tell_generation(response, view.generation)
     return _alias(view)
 

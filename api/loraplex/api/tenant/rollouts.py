@@ -12,6 +12,7 @@ from loraplex.api.authentication import TenantDep
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
+from loraplex.api.tenant.nearness import foretell
 from loraplex.api.tenant.schemas import Rollout, RolloutChange, RolloutList, RolloutPlan
 from loraplex.api.validation import read_json, validate
 
@@ -33,6 +34,7 @@ async def start_rollout(
     plan = Plan(**wanted.model_dump())
     async with services.database.unit_of_work(principal.tenant_id) as session:
         view = await service.start(session, principal, name, plan)
+    await foretell(services, principal, name, view.version)
     response.headers["Location"] = f"/api/v1/adapters/{name}/rollouts/{view.id}"
     return _rollout(view)
 
