@@ -165,6 +165,8 @@ def encoded(told: object) -> str:
     return base64.urlsafe_b64encode(json.dumps(told).encode()).decode().rstrip("=")
 
 
+SOME_ID = "5d3c2b1a-0b0a-4908-8706-050403020100"
+
 FORGED = [
     "",
     "!",
@@ -174,11 +176,11 @@ FORGED = [
     encoded({}),
     encoded(["newest"]),
     encoded(["newest", 1, 2]),
-    encoded(["newest", "yesterday", str(uuid4())]),
-    encoded(["newest", "2026-01-01T00:00:00", str(uuid4())]),
-    encoded(["newest", "0001-01-01T00:00:00+23:00", str(uuid4())]),
+    encoded(["newest", "yesterday", SOME_ID]),
+    encoded(["newest", "2026-01-01T00:00:00", SOME_ID]),
+    encoded(["newest", "0001-01-01T00:00:00+23:00", SOME_ID]),
     encoded(["newest", "2026-01-01T00:00:00Z", "1"]),
-    encoded(["newest", "2026-01-01T00:00:00Z", str(uuid4()), "more"]),
+    encoded(["newest", "2026-01-01T00:00:00Z", SOME_ID, "more"]),
     "W" * 400,
     encoded(json.loads("[" * 60 + "]" * 60)),
 ]
