@@ -4,7 +4,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from loraplex.api.edge import MAX_JSON_BYTES, SECURITY_HEADERS, Edge
+from loraplex.api.edge import MAX_JSON_BYTES, Edge, security_headers
 from loraplex.api.metrics import Metrics
 from tests.api.conftest import Tenant
 from tests.api.running import RunningGateway
@@ -15,10 +15,15 @@ def test_every_answer_has_an_id_and_security_headers(path: str, gateway: Running
     with gateway.client() as client:
         answer = client.get(path)
     assert answer.headers["x-request-id"]
-    for name, value in SECURITY_HEADERS.items():
+    for name, value in security_headers(None).items():
         assert answer.headers[name] == value
     assert "script-src" not in answer.headers["Content-Security-Policy"]
     assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+
+
+def test_a_page_may_send_parts_to_the_store_where_clients_reach_it() -> None:
+    policy = security_headers("https://objects.example.com")["Content-Security-Policy"]
+    assert "connect-src 'self' https://objects.example.com;" in policy
 
 
 def test_a_body_beyond_the_limit_is_413_declared_or_not(
@@ -43,7 +48,8 @@ async def test_an_error_nobody_foresaw_is_500_in_its_paths_shape_and_tells_nothi
     async def broken() -> None:
         raise ZeroDivisionError("lpx_secret")
 
-    app.add_middleware(Edge, metrics=Metrics(), max_upload_bytes=1, max_part_bytes=1)
+    limits = {"max_upload_bytes": 1, "max_part_bytes": 1}
+    app.add_middleware(Edge, metrics=Metrics(), **limits, store_origin=None)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         answer = await client.get("/v1/broken")

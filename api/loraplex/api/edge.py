@@ -4,6 +4,7 @@ Plain ASGI, because Starlette's own middleware base hides a client's hang-up fro
 """
 
 import re
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 from uuid import uuid4
@@ -26,18 +27,25 @@ is the first to see a file that is too large, and can name it."""
 UPLOAD_PATH = re.compile(r"/api/v1/adapters/[^/]+/versions")
 PART_PATH = re.compile(r"/api/v1/uploads/[^/]+/files/[^/]+/parts/[^/]+")
 
-SECURITY_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-    "Content-Security-Policy": (
-        "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
-        "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    ),
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-}
+
+def security_headers(store_origin: str | None) -> dict[str, str]:
+    """What every answer tells browsers; pages may reach us, and the store where clients do."""
+    connect = "connect-src 'self'" + (f" {store_origin}" if store_origin else "")
+    return {
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "X-Frame-Options": "DENY",
+        "Content-Security-Policy": (
+            f"default-src 'self'; {connect}; img-src 'self' data:; "
+            "style-src 'self' 'unsafe-inline'; object-src 'none'; base-uri 'none'; "
+            "form-action 'self'; frame-ancestors 'none'"
+        ),
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    }
+
+
 NOT_STORED = ("/v1", "/api/")
 
 
@@ -45,9 +53,16 @@ class Edge:
     """Wraps the whole application."""
 
     def __init__(
-        self, app: ASGIApp, *, metrics: Metrics, max_upload_bytes: int, max_part_bytes: int
+        self,
+        app: ASGIApp,
+        *,
+        metrics: Metrics,
+        max_upload_bytes: int,
+        max_part_bytes: int,
+        store_origin: str | None,
     ) -> None:
         self._app = app
+        self._headers = security_headers(store_origin)
         self._metrics = metrics
         self._max_upload_bytes = max_upload_bytes
         self._max_part_bytes = max_part_bytes
@@ -56,7 +71,7 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(scope["path"], uuid4().hex, send)
+        answer = _Answer(scope["path"], uuid4().hex, self._headers, send)
         started = monotonic()
         try:
             await self._guarded(scope, receive, answer)
@@ -104,10 +119,11 @@ class Edge:
 class _Answer:
     """The way back to the client: adds headers, remembers the status."""
 
-    def __init__(self, path: str, request_id: str, send: Send) -> None:
+    def __init__(self, path: str, request_id: str, headers: Mapping[str, str], send: Send) -> None:
         self.request_id = request_id
         self.status: int | None = None
         self._path = path
+        self._headers = headers
         self._send = send
 
     async def __call__(self, message: Message) -> None:
@@ -115,7 +131,7 @@ class _Answer:
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             headers["x-request-id"] = self.request_id
-            for name, value in SECURITY_HEADERS.items():
+            for name, value in self._headers.items():
                 headers.setdefault(name, value)
             if self._path.startswith(NOT_STORED):
                 headers.setdefault("Cache-Control", "no-store")

@@ -107,6 +107,7 @@ def create_app(settings: Settings) -> FastAPI:
         metrics=metrics,
         max_upload_bytes=settings.max_upload_bytes,
         max_part_bytes=part_bytes_of(settings.max_upload_bytes, settings.upload_part_bytes),
+        store_origin=settings.s3_public_endpoint,
     )
     return app
 
