@@ -65,4 +65,4 @@ def test_loads_end_with_a_result_each_on_threads_that_yield() -> None:
         assert torch.equal(found[path][0], wanted[path][0])
         assert torch.equal(found[path][1], wanted[path][1])
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    assert all(priority > own for priority in source.priorities)
+    assert all(priority > own or own == 19 for priority in source.priorities)

@@ -27,8 +27,9 @@ from loraplex.engine.protocol.messages import TierLoad
 log = logging.getLogger(__name__)
 
 _NICENESS: Final = 5
-"""Of the loader threads, where the system knows such a thing: where cores are short, a step's
-threads go first, and a load is still three times as slow at most."""
+"""Of the loader threads over the worker's own, where the system knows such a thing: where cores
+are short, a step's threads go first, and a load is still three times as slow at most."""
+_NICEST: Final = 19
 
 
 @dataclass(frozen=True)
@@ -141,4 +142,6 @@ class AdapterLoader:
 def _yield_to_steps() -> None:
     """Lower this thread's priority; on Linux a thread has one of its own."""
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        niceness = min(_NICEST, own + _NICENESS)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
