@@ -26,6 +26,8 @@ from loraplex.engine.benchmarks.scripts import arguments_of, opened_model, print
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.identity import digest_of_bytes
+from loraplex.engine.protocol.messages import FinishReason
+from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.worker import load_adapter_source
 
 SLOW_STORE = Path(__file__).with_name("slow_store.py")
@@ -57,17 +59,18 @@ def stored_adapters(folder: Path, url: str, one: AdapterRef, count: int) -> list
 
 
 class Streams:
-    """One long stream, and first tokens of other requests beside it."""
+    """One stream without end, and first tokens of other requests beside it."""
 
-    def __init__(self, core: EngineCore, vocabulary_size: int, prompt_tokens: int) -> None:
+    def __init__(self, core: EngineCore, table: ModuleTable, prompt_tokens: int) -> None:
         self._core = core
-        self._prompt = prompt(1, prompt_tokens, vocabulary_size)
+        self._prompt = prompt(1, prompt_tokens, table.vocabulary_size)
+        self._most_tokens = table.max_model_tokens - prompt_tokens
         self._times: list[float] = []
         self._asked = 0
 
-    def begin(self, tokens: int) -> None:
+    def begin(self) -> None:
         self._times = []
-        self._core.add(greedy_request("stream", self._prompt, tokens))
+        self._ask_for_stream()
         while not self._times:
             self._step(None)
 
@@ -92,11 +95,16 @@ class Streams:
             step(self._core)
         return float(np.percentile(np.diff(self._times), 99))
 
+    def _ask_for_stream(self) -> None:
+        self._core.add(greedy_request("stream", self._prompt, self._most_tokens))
+
     def _step(self, name: str | None) -> bool:
         has_come = False
         for output in step(self._core):
             if output.request_id == "stream" and output.token_ids:
                 self._times.append(time.perf_counter())
+            if output.request_id == "stream" and output.finish_reason is FinishReason.LENGTH:
+                self._ask_for_stream()  # the context is full
             has_come = has_come or output.request_id == name
         return has_come
 
@@ -119,16 +127,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             adapters = stored_adapters(objects, url, one, options.adapters + 1)
             core = EngineCore(config, table, load_adapter_source(config))
             transfer = statistics.median(transfer_seconds(adapters[0].url) for _ in range(5))
-            streams = Streams(core, table.vocabulary_size, options.prompt_tokens)
-            tokens = 64 * (options.adapters + 1) * options.apart_tokens
-            streams.begin(tokens)
+            streams = Streams(core, table, options.prompt_tokens)
+            streams.begin()
             streams.first_token_seconds(adapters[0])
             warm = statistics.median(streams.first_token_seconds(adapters[0]) for _ in range(9))
             streams.end()
-            streams.begin(tokens)
+            streams.begin()
             streams.run_for(options.adapters * options.apart_tokens * 2)
             quiet_p99 = streams.end()
-            streams.begin(tokens)
+            streams.begin()
             cold = []
             for adapter in adapters[1:]:
                 cold.append(streams.first_token_seconds(adapter))

@@ -34,6 +34,8 @@ PROCESSES = {
 }
 """What may be killed, and how its command line is known."""
 
+VALIDATOR = "loraplex.adapters_registry.validator"
+
 GATE_MODULE = '''\
 """Lets a validator begin only while nobody holds the gate shut."""
 
@@ -179,7 +181,11 @@ class Pipeline:
 
     @contextmanager
     def shut_gate(self) -> Iterator[None]:
+        """The next upload to be validated waits, in a process of its own that has not begun."""
         self.gate.shut()
+        for idle in self.platform.children(VALIDATOR):  # it waits for uploads behind the gate
+            with contextlib.suppress(psutil.NoSuchProcess):
+                idle.kill()
         try:
             yield
         finally:
