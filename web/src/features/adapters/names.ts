@@ -8,7 +8,10 @@ export function modelNames(tenant: string, adapter: string, versions: Version[])
   const newest = ready.toSorted((a, b) => b.version - a.version)[0];
   if (!newest) return [];
   return [
-    { model: `${tenant}/${adapter}`, meaning: "The newest ready version. Moves when you upload." },
+    {
+      model: `${tenant}/${adapter}`,
+      meaning: "The alias prod; until it is set, the newest ready version.",
+    },
     { model: newest.model, meaning: `Version ${newest.version}. Never changes.` },
     { model: adapter, meaning: "Short form, for keys of your own tenant." },
   ];

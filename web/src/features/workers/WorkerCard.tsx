@@ -74,13 +74,13 @@ const TIER_NAMES = {
 /** The pool has a bar of its own, and the store no end. */
 const hasBudget = ({ tier, budget_bytes }: TierLoad) => tier !== "device" && budget_bytes > 0;
 
-function Held({ tier: { tier, bytes, budget_bytes, hits, misses } }: { tier: TierLoad }) {
+function Held({ tier: { tier, bytes, hits, misses } }: { tier: TierLoad }) {
   const asked = hits + misses;
   return (
     <div>
       <dt>{TIER_NAMES[tier]}</dt>
       <dd>
-        {formatBytes(bytes)} of {formatBytes(budget_bytes)}
+        {formatBytes(bytes)}
         {asked > 0 && `, ${Math.round((100 * hits) / asked)} % hits`}
       </dd>
     </div>
