@@ -241,7 +241,7 @@ class EngineCore:
         return self._limits
 
     def close(self) -> None:
-        """Let the loader threads end."""
+        """Let the loader threads end, and wait a moment for them."""
         self._loader.close()
 
     def check_integrity(self) -> None:

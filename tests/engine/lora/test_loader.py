@@ -66,3 +66,30 @@ def test_loads_end_with_a_result_each_on_threads_that_yield() -> None:
         assert torch.equal(found[path][1], wanted[path][1])
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert all(priority > own or own == 19 for priority in source.priorities)
+
+
+class BusySource(WatchedSource):
+    """Is in the middle of a fetch until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.let_go = threading.Event(), threading.Event()
+
+    def fetch(self, ref: AdapterRef) -> Path:
+        self.entered.set()
+        assert self.let_go.wait(30)
+        return super().fetch(ref)
+
+
+def test_closing_waits_for_what_the_threads_are_at() -> None:
+    before = set(threading.enumerate())
+    source = BusySource()
+    loader = AdapterLoader(source, torch.zeros(40, PAGE_ELEMENTS), lambda: None)
+    with adapter_file(random_tensors(dict.fromkeys(PATHS, 5), torch.float32)) as file:
+        loader.submit(job(file, "good", str(file.path), 3))
+        assert source.entered.wait(30)
+        threading.Timer(0.2, source.let_go.set).start()
+        loader.close()
+        assert [result.error for result in loader.collect()] == [None]
+    begun = [t.name for t in threading.enumerate() if t not in before]
+    assert not [name for name in begun if name.startswith("adapter-")]

@@ -6,6 +6,7 @@ it waits here: many fetches at a time, of each tenant only some, and one adapter
 
 import logging
 import threading
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -93,10 +94,15 @@ class AdapterArrivals:
             return arrived
 
     def close(self) -> None:
-        """Let the threads end after what they are at; does not wait for them."""
+        """Let the threads end after what they are at; `join` waits for them."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+
+    def join(self, deadline: float) -> None:
+        """Wait for closed threads to end, until `deadline` on the monotonic clock at most."""
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _enqueue(self, key: AdapterKey, adapter: SourcedAdapter) -> None:
         if key not in self._under_way and key not in self._queue:

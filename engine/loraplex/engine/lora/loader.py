@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -30,6 +31,7 @@ _NICENESS: Final = 5
 """Of the loader threads over the worker's own, where the system knows such a thing: where cores
 are short, a step's threads go first, and a load is still three times as slow at most."""
 _NICEST: Final = 19
+CLOSE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,18 @@ class AdapterLoader:
         return (*(() if host is None else (host,)), *self._source.tiers())
 
     def close(self) -> None:
-        """Let the threads end after the jobs they have; does not wait for them."""
+        """Let the threads end after the jobs they have, and wait a moment for them.
+
+        An interpreter that ends while a daemon is inside of torch aborts the process: whoever ends
+        by returning has to see the threads end. A fetch that hangs is not waited for longer.
+        """
+        deadline = time.monotonic() + CLOSE_SECONDS
         self.arrivals.close()
         for _ in self._threads:
             self._jobs.put(None)
+        self.arrivals.join(deadline)
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def run_one(self) -> bool:
         """Wait for a job and do it; False where the loader has been closed."""
