@@ -72,6 +72,7 @@ class Edge:
             await self._app(scope, receive, send)
             return
         answer = _Answer(scope["path"], uuid4().hex, self._headers, send)
+        scope.setdefault("state", {})["request_id"] = answer.request_id
         started = monotonic()
         try:
             await self._guarded(scope, receive, answer)

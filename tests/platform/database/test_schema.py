@@ -14,9 +14,10 @@ from loraplex.adapters_registry.rollouts import models as _rollouts  # noqa: F40
 from loraplex.adapters_registry.uploads import models as _uploads  # noqa: F401
 from loraplex.adapters_registry.versions import models as _versions  # noqa: F401
 from loraplex.platform.admission import models as _admission  # noqa: F401
+from loraplex.platform.audit import models as _audit  # noqa: F401
 from loraplex.platform.database import outbox as _outbox  # noqa: F401
 from loraplex.platform.database.base import Base
-from loraplex.platform.database.roles import APP, READONLY, SYSTEM
+from loraplex.platform.database.roles import APP, MIGRATOR, READONLY, SYSTEM
 from loraplex.platform.database.urls import sqlalchemy_url
 from loraplex.platform.idempotency import models as _idempotency  # noqa: F401
 from loraplex.platform.metering import models as _metering  # noqa: F401
@@ -122,6 +123,7 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         granted.setdefault(table, set()).add(privilege)
     assert granted == {
         "alembic_version": {"SELECT"},
+        "audit_events": {"SELECT"},
         "tenants": {"SELECT"},
         "base_models": {"SELECT"},
         "workers": {"SELECT"},
@@ -149,13 +151,28 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
     }
 
 
-def test_nobody_but_the_migrator_may_change_the_ledger(catalogue: Connection) -> None:
+@pytest.mark.parametrize("table", ["ledger", "audit_events"])
+def test_nobody_but_the_migrator_may_change_what_is_append_only(
+    table: str, catalogue: Connection
+) -> None:
     changers = rows(
         catalogue,
         "SELECT DISTINCT grantee FROM information_schema.role_table_grants"
-        " WHERE table_name = 'ledger' AND privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE')",
+        " WHERE table_name = :table AND privilege_type IN ('UPDATE', 'DELETE', 'TRUNCATE')",
+        table=table,
     )
-    assert changers == [("loraplex_migrator",)]
+    assert changers == [(MIGRATOR,)]
+
+
+def test_the_audit_logs_ids_and_times_are_nobodys_to_choose(catalogue: Connection) -> None:
+    chosen = rows(
+        catalogue,
+        "SELECT DISTINCT column_name FROM information_schema.role_column_grants"
+        " WHERE table_name = 'audit_events' AND privilege_type = 'INSERT' AND grantee <> :owner",
+        owner=MIGRATOR,
+    )
+    assert {"tenant_id", "action"} <= {name for (name,) in chosen}
+    assert not {"id", "created_at"} & {name for (name,) in chosen}
 
 
 def test_readonly_reads_everything_but_secrets_and_writes_nothing(catalogue: Connection) -> None:
@@ -208,9 +225,13 @@ def test_functions_that_pass_row_security_are_pinned_and_only_apps(catalogue: Co
         "open_session",
         "close_session",
         "renew_reservations",
+        "record_platform_event",
+        "forget_audit_events",
     }
     for name, owner, config, grantees, is_public in functions:
-        assert owner == SYSTEM, name
+        # What is append-only has one way out: a function of the owner's, for jobs alone.
+        forgets = name == "forget_audit_events"
+        assert owner == (MIGRATOR if forgets else SYSTEM), name
         assert config == ["search_path=pg_catalog, pg_temp"], name
-        assert grantees == [APP, SYSTEM], name
+        assert grantees == ([MIGRATOR, SYSTEM] if forgets else [APP, SYSTEM]), name
         assert not is_public, name
