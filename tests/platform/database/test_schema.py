@@ -21,6 +21,7 @@ from loraplex.platform.database.roles import APP, MIGRATOR, READONLY, SYSTEM
 from loraplex.platform.database.urls import sqlalchemy_url
 from loraplex.platform.idempotency import models as _idempotency  # noqa: F401
 from loraplex.platform.metering import models as _metering  # noqa: F401
+from loraplex.platform.people import models as _people  # noqa: F401
 from loraplex.platform.pools import models as _pools  # noqa: F401
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy import models as _tenancy  # noqa: F401
@@ -144,6 +145,9 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "outbox": {"INSERT"},
         "imports": {"INSERT"},
         "idempotency_keys": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+        "memberships": {"SELECT"},
+        "invitations": {"INSERT"},
+        "oidc_logins": {"SELECT", "INSERT", "DELETE"},
         "webhook_endpoints": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "webhook_events": {"SELECT", "INSERT"},
         "webhook_deliveries": {"SELECT", "INSERT", "UPDATE"},
@@ -197,6 +201,11 @@ def test_readonly_reads_everything_but_secrets_and_writes_nothing(catalogue: Con
         "operator_keys.key_hash",
         "web_sessions.token_hash",
         "operator_sessions.token_hash",
+        "person_sessions.token_hash",
+        "users.password_hash",
+        "invitations.token_hash",
+        "oidc_logins.state_hash",
+        "oidc_logins.sealed",
         "imports.sealed_source",
         "wanted_adapters.reference",
         "idempotency_keys.fingerprint",

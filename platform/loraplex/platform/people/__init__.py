@@ -1,0 +1,1 @@
+"""People: who they are, where they are members, and their signed-in browsers."""
