@@ -41,6 +41,7 @@ from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
 from loraplex.platform.admission.service import Admission
+from loraplex.platform.database.changes import Changes
 from loraplex.platform.database.migrate import expected_revision
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.idempotency.service import Idempotency
@@ -121,6 +122,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.services = services
         app.state.readiness = ReadinessCheck(expected_revision())
         background = [
+            asyncio.create_task(services.changes.listen()),
             asyncio.create_task(services.admission.keep_renewing()),
             asyncio.create_task(services.public_prefixes.keep_current()),
         ]
@@ -163,6 +165,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         settings=settings,
         database=database,
         system=system,
+        changes=Changes(database),
         objects=objects,
         uploads=uploads,
         resumable=ResumableUploads.from_settings(database, uploads, settings),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from loraplex.api.text.public_prefixes import PublicPrefixes
     from loraplex.engine.protocol.module_table import ModuleTable
     from loraplex.platform.admission.service import Admission
+    from loraplex.platform.database.changes import Changes
     from loraplex.platform.database.sessions import Database
     from loraplex.platform.idempotency.service import Idempotency
     from loraplex.platform.pools.fleet import WorkerFleet
@@ -38,6 +39,7 @@ class Services:
     database: Database
     system: Database | None
     """Role `system`, for operators' routes alone; None where this gateway was given no URL."""
+    changes: Changes
     objects: ObjectStore
     uploads: Uploads
     resumable: ResumableUploads
