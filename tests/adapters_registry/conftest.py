@@ -19,7 +19,7 @@ from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.identity import TenantId
-from loraplex.platform.tenancy.principals import TenantPrincipal
+from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
 from tests.adapters_registry.samples import TINY
 
 MakeTenant = Callable[[], Awaitable[TenantPrincipal]]
@@ -39,6 +39,11 @@ def make_tenant(services: Settings, system_database: Database) -> MakeTenant:
                 tenant_name=tenant.name,
                 namespace=TenantNamespace(tenant.namespace),
                 key_id=key.id,
+                member_id=None,
+                role=Role.OWNER,
+                scopes=SCOPES_OF[Role.OWNER],
+                models=None,
+                label=key.label,
                 max_concurrent_requests=tenant.max_concurrent_requests,
             )
 

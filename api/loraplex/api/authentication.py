@@ -1,5 +1,6 @@
 """Who asks: a bearer key, or the cookie a browser got for one. Nothing else makes a principal."""
 
+from dataclasses import dataclass
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -7,9 +8,15 @@ from fastapi import Depends, Request
 from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBearer
 
 from loraplex.api.idempotency import begin_keyed_request
-from loraplex.api.refusals import CrossSiteRequest, MissingKey, WrongRole
+from loraplex.api.refusals import CrossSiteRequest, MissingKey, MissingScope, WrongRole
 from loraplex.api.services import ServicesDep
-from loraplex.platform.tenancy.service import OperatorPrincipal, Principal, TenantPrincipal
+from loraplex.platform.tenancy.principals import (
+    OperatorPrincipal,
+    OperatorRole,
+    Principal,
+    Scope,
+    TenantPrincipal,
+)
 
 SESSION_COOKIE = "lpx_session"
 CSRF_HEADER = "X-Loraplex-CSRF"
@@ -40,32 +47,65 @@ async def signed_in(
     return await services.authenticator.session(token)
 
 
-async def tenant(
-    request: Request, services: ServicesDep, principal: Annotated[Principal, Depends(signed_in)]
-) -> TenantPrincipal:
-    if not isinstance(principal, TenantPrincipal):
-        raise WrongRole(
-            "This route is for tenants; the key is an operator's.",
-            field="Authorization",
-            rule="a tenant's key",
-        )
-    await begin_keyed_request(services.idempotency, principal, request)
-    return principal
+@dataclass(frozen=True)
+class Requires:
+    """A route's guard: a tenant's credential that holds `scope`.
+
+    Called as a dependency it gives the principal; it raises WrongRole, MissingScope and, once the
+    caller is known to be allowed, what an idempotency key may raise.
+    """
+
+    scope: Scope
+
+    async def __call__(
+        self,
+        request: Request,
+        services: ServicesDep,
+        principal: Annotated[Principal, Depends(signed_in)],
+    ) -> TenantPrincipal:
+        if not isinstance(principal, TenantPrincipal):
+            raise WrongRole(
+                "This route is for tenants; the credential is an operator's.",
+                field="Authorization",
+                rule="a tenant's credential",
+            )
+        if self.scope not in principal.scopes:
+            raise MissingScope(self.scope)
+        await begin_keyed_request(services.idempotency, principal, request)
+        return principal
 
 
-async def operator(principal: Annotated[Principal, Depends(signed_in)]) -> OperatorPrincipal:
+def requires(scope: Scope) -> Requires:
+    """The dependency of a tenant's route: `Depends(requires(Scope.USAGE_READ))`."""
+    return Requires(scope)
+
+
+async def operator(
+    request: Request, principal: Annotated[Principal, Depends(signed_in)]
+) -> OperatorPrincipal:
+    """An operator: an admin, or whoever only reads; raises WrongRole."""
     if not isinstance(principal, OperatorPrincipal):
         raise WrongRole(
-            "This route is for operators; the key is a tenant's.",
+            "This route is for operators; the credential is a tenant's.",
             field="Authorization",
-            rule="an operator's key",
+            rule="an operator's credential",
+        )
+    if principal.role is not OperatorRole.ADMIN and request.method not in SAFE_METHODS:
+        raise WrongRole(
+            f"An operator of role {principal.role} changes nothing.",
+            field="Authorization",
+            rule=f"an operator of role {OperatorRole.ADMIN}",
         )
     return principal
 
 
 SignedInDep = Annotated[Principal, Depends(signed_in)]
-TenantDep = Annotated[TenantPrincipal, Depends(tenant)]
 OperatorDep = Annotated[OperatorPrincipal, Depends(operator)]
+ModelCallerDep = Annotated[TenantPrincipal, Depends(requires(Scope.MODELS_CALL))]
+AdapterReaderDep = Annotated[TenantPrincipal, Depends(requires(Scope.ADAPTERS_READ))]
+AdapterWriterDep = Annotated[TenantPrincipal, Depends(requires(Scope.ADAPTERS_WRITE))]
+WebhookReaderDep = Annotated[TenantPrincipal, Depends(requires(Scope.WEBHOOKS_READ))]
+WebhookWriterDep = Annotated[TenantPrincipal, Depends(requires(Scope.WEBHOOKS_WRITE))]
 
 
 def client_address(request: Request) -> str:

@@ -1,6 +1,7 @@
 """The gateway's own refusals. What they become over HTTP is written in `errors`."""
 
 from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.platform.tenancy.scopes import Scope
 
 
 class MissingKey(DomainError):
@@ -20,6 +21,20 @@ class WrongRole(DomainError):
     """The credential is good, but of a person this route is not for."""
 
     kind, code = Kind.FORBIDDEN, "wrong_role"
+
+
+class MissingScope(DomainError):
+    """The credential is good; it was not given this permission."""
+
+    kind, code = Kind.FORBIDDEN, "missing_scope"
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(
+            f"This needs the scope `{scope}`, which the credential does not have.",
+            field="scopes",
+            rule=f"includes {scope}",
+            value=scope.value,
+        )
 
 
 class CrossSiteRequest(DomainError):

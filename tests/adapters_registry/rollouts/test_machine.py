@@ -52,7 +52,7 @@ from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant
-from loraplex.platform.tenancy.principals import TenantPrincipal
+from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
 from tests.adapters_registry.samples import TINY, examples
 from tests.adapters_registry.versions.planned import spec
 
@@ -87,7 +87,16 @@ class Registry:
         tenant = await self.administration.create_tenant(session, f"t-{uuid4().hex}")
         key, _ = await self.administration.create_key(session, tenant, "test")
         return TenantPrincipal(
-            TenantId(tenant.id), tenant.name, TenantNamespace(tenant.namespace), key.id, 9
+            tenant_id=TenantId(tenant.id),
+            tenant_name=tenant.name,
+            namespace=TenantNamespace(tenant.namespace),
+            key_id=key.id,
+            member_id=None,
+            role=Role.OWNER,
+            scopes=SCOPES_OF[Role.OWNER],
+            models=None,
+            label=key.label,
+            max_concurrent_requests=9,
         )
 
     def in_system(self, work: Callable[[AsyncSession], Awaitable[Answer]]) -> Answer:

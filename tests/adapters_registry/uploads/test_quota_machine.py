@@ -40,7 +40,7 @@ from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.identity import TenantId
-from loraplex.platform.tenancy.principals import TenantPrincipal
+from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
 from tests.adapters_registry.samples import TINY, examples
 from tests.adapters_registry.uploads.conftest import Client
 
@@ -96,6 +96,11 @@ class QuotaMachine(RuleBasedStateMachine):
                 tenant_name=tenant.name,
                 namespace=TenantNamespace(tenant.namespace),
                 key_id=key.id,
+                member_id=None,
+                role=Role.OWNER,
+                scopes=SCOPES_OF[Role.OWNER],
+                models=None,
+                label=key.label,
                 max_concurrent_requests=1,
             )
         uploads = Uploads(app, store, table.base_name, max_upload_bytes=1_000_000)

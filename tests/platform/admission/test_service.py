@@ -17,7 +17,7 @@ from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.errors import TenantSuspended
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant, TenantState
-from loraplex.platform.tenancy.principals import TenantPrincipal
+from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
 
 LIMIT = 8
 
@@ -34,6 +34,11 @@ async def new_principal(system: Database, limit: int = LIMIT) -> TenantPrincipal
         tenant_name=tenant.name,
         namespace=TenantNamespace(tenant.namespace),
         key_id=key.id,
+        member_id=None,
+        role=Role.OWNER,
+        scopes=SCOPES_OF[Role.OWNER],
+        models=None,
+        label=key.label,
         max_concurrent_requests=limit,
     )
 

@@ -11,7 +11,7 @@ from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.commands import key as key_commands
 from loraplex.platform.tenancy.commands import tenant as tenant_commands
 from loraplex.platform.tenancy.errors import InvalidKey
-from loraplex.platform.tenancy.principals import OperatorPrincipal, TenantPrincipal
+from loraplex.platform.tenancy.principals import OperatorPrincipal, OperatorRole, TenantPrincipal
 from loraplex.platform.tenancy.service import Authenticator
 
 runner = CliRunner()
@@ -76,7 +76,7 @@ def test_a_tenant_and_its_key_are_made_shown_and_revoked(services: Settings, nam
 def test_an_operators_key_is_made(services: Settings) -> None:
     key_id, text = made_key("--operator", "--name", "oncall")
     principal = asyncio.run(authenticate(services, text))
-    assert principal == OperatorPrincipal(key_id=UUID(key_id), name="oncall")
+    assert principal == OperatorPrincipal(UUID(key_id), None, "oncall", OperatorRole.ADMIN)
     assert key_id in keys("list", "--operator").stdout
 
 

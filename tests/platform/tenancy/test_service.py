@@ -10,7 +10,13 @@ from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.errors import InvalidKey, InvalidSession, TenantSuspended
 from loraplex.platform.tenancy.keys import KeyKind, new_key
 from loraplex.platform.tenancy.models import OperatorSession, Tenant, TenantState, WebSession
-from loraplex.platform.tenancy.principals import OperatorPrincipal, TenantPrincipal
+from loraplex.platform.tenancy.principals import (
+    SCOPES_OF,
+    OperatorPrincipal,
+    OperatorRole,
+    Role,
+    TenantPrincipal,
+)
 from loraplex.platform.tenancy.service import Authenticator
 
 ADDRESS = "192.0.2.10"
@@ -55,6 +61,11 @@ async def test_a_key_proves_its_tenant(
         tenant_name=name,
         namespace=principal.namespace,
         key_id=key_id,
+        member_id=None,
+        role=Role.OWNER,
+        scopes=SCOPES_OF[Role.OWNER],
+        models=None,
+        label="ci",
         max_concurrent_requests=7,
     )
     assert (principal.tenant_id, principal.namespace) == (tenant.id, tenant.namespace)
@@ -66,7 +77,7 @@ async def test_an_operators_key_proves_an_operator_and_no_tenant(
     async with system_database.unit_of_work() as session:
         key, text = await administration.create_operator_key(session, "oncall")
     principal = await authenticator.authenticate(text, ADDRESS)
-    assert principal == OperatorPrincipal(key_id=key.id, name="oncall")
+    assert principal == OperatorPrincipal(key.id, None, "oncall", OperatorRole.ADMIN)
 
 
 async def test_an_unknown_key_is_refused(authenticator: Authenticator) -> None:
@@ -155,7 +166,9 @@ async def test_an_expired_session_is_refused(
     async with system_database.unit_of_work() as session:
         key, text = await administration.create_operator_key(session, "oncall")
     token, _ = await authenticator.open_session(text, ADDRESS)
-    assert await authenticator.session(token) == OperatorPrincipal(key_id=key.id, name="oncall")
+    assert await authenticator.session(token) == OperatorPrincipal(
+        key.id, None, "oncall", OperatorRole.ADMIN
+    )
     async with system_database.unit_of_work() as session:
         mine = update(OperatorSession).where(OperatorSession.operator_key_id == key.id)
         await session.execute(mine.values(expires_at=datetime.now(UTC) - timedelta(seconds=1)))

@@ -28,7 +28,7 @@ from loraplex.platform.metering.models import LedgerEntry
 from loraplex.platform.pools.wanted import replace_wanted
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant, TenantState
-from loraplex.platform.tenancy.principals import TenantPrincipal
+from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
 
 HALF_LIFE: Final = timedelta(hours=1)
 """A call of an hour ago counts half: what matters is how often an hour, and how lately."""
@@ -146,6 +146,11 @@ def _acting_for(tenant: Tenant) -> TenantPrincipal:
         tenant_id=TenantId(tenant.id),
         tenant_name=tenant.name,
         namespace=TenantNamespace(tenant.namespace),
-        key_id=UUID(int=0),
+        key_id=None,
+        member_id=None,
+        role=Role.INFERENCE,
+        scopes=SCOPES_OF[Role.INFERENCE],
+        models=None,
+        label="pins",
         max_concurrent_requests=tenant.max_concurrent_requests,
     )

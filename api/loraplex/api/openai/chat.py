@@ -7,7 +7,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import ModelCallerDep
 from loraplex.api.documentation import OPENAI_ERROR, json_body, streamed
 from loraplex.api.openai.answer_schemas import ChatChunk, ChatCompletion, Usage
 from loraplex.api.openai.answers import Gathered, chat_logprobs, fingerprint
@@ -38,7 +38,7 @@ router = APIRouter(prefix="/v1", tags=["openai"], responses=OPENAI_ERROR)
     openapi_extra=json_body(ChatBody),
 )
 async def create_chat_completion(
-    request: Request, services: ServicesDep, principal: TenantDep
+    request: Request, services: ServicesDep, principal: ModelCallerDep
 ) -> Response:
     """The assistant's next turn, whole or as a stream of events."""
     body = validate(ChatBody, await read_json(request), CHAT_UNSERVED)

@@ -7,7 +7,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import ModelCallerDep
 from loraplex.api.documentation import OPENAI_ERROR, json_body, streamed
 from loraplex.api.openai.answer_schemas import Completion, Usage
 from loraplex.api.openai.answers import Gathered, completion_logprobs, fingerprint
@@ -34,7 +34,7 @@ router = APIRouter(prefix="/v1", tags=["openai"], responses=OPENAI_ERROR)
     openapi_extra=json_body(CompletionBody),
 )
 async def create_completion(
-    request: Request, services: ServicesDep, principal: TenantDep
+    request: Request, services: ServicesDep, principal: ModelCallerDep
 ) -> Response:
     """Texts that go on from the prompts, whole or as a stream of events."""
     body = validate(CompletionBody, await read_json(request), COMPLETION_UNSERVED)

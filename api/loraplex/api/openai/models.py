@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from loraplex.adapters_registry.versions.service import PLATFORM
 from loraplex.adapters_registry.versions.views import CallableModel
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import ModelCallerDep
 from loraplex.api.documentation import OPENAI_ERROR
 from loraplex.api.openai.answer_schemas import Model, ModelList
 from loraplex.api.services import ServicesDep
@@ -13,7 +13,7 @@ router = APIRouter(prefix="/v1", tags=["openai"], responses=OPENAI_ERROR)
 
 
 @router.get("/models", operation_id="listModels")
-async def list_models(services: ServicesDep, principal: TenantDep) -> ModelList:
+async def list_models(services: ServicesDep, principal: ModelCallerDep) -> ModelList:
     """Every base model and adapter this key can call."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         found = await services.catalogue.callable_models(session, principal)
@@ -21,7 +21,7 @@ async def list_models(services: ServicesDep, principal: TenantDep) -> ModelList:
 
 
 @router.get("/models/{model:path}", operation_id="getModel")
-async def get_model(model: str, services: ServicesDep, principal: TenantDep) -> Model:
+async def get_model(model: str, services: ServicesDep, principal: ModelCallerDep) -> Model:
     """One model by any name it can be called by; the id is its canonical one."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         found = await services.catalogue.resolve(session, principal, model)

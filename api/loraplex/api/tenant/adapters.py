@@ -12,7 +12,7 @@ from loraplex.adapters_registry.uploads.archives import expand
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME
 from loraplex.adapters_registry.versions import removal
 from loraplex.adapters_registry.versions.views import AdapterView, VersionView
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM, form_body
 from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
@@ -31,7 +31,10 @@ Number = Annotated[int, PathParameter(ge=1, le=2**31 - 1)]
 
 @router.get("", operation_id="listAdapters")
 async def list_adapters(
-    services: ServicesDep, principal: TenantDep, wanted: PageDep, deleted: DeletedQuery = False
+    services: ServicesDep,
+    principal: AdapterReaderDep,
+    wanted: PageDep,
+    deleted: DeletedQuery = False,
 ) -> AdapterList:
     """The tenant's adapters, by name, each with its newest version of whatever status."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -40,7 +43,7 @@ async def list_adapters(
 
 
 @router.get("/{name}", operation_id="getAdapter")
-async def get_adapter(name: str, services: ServicesDep, principal: TenantDep) -> Adapter:
+async def get_adapter(name: str, services: ServicesDep, principal: AdapterReaderDep) -> Adapter:
     """One adapter."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         return _adapter(await services.catalogue.get_adapter(session, principal, name))
@@ -50,7 +53,7 @@ async def get_adapter(name: str, services: ServicesDep, principal: TenantDep) ->
 async def list_versions(
     name: str,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterReaderDep,
     wanted: PageDep,
     deleted: DeletedQuery = False,
 ) -> VersionList:
@@ -66,7 +69,7 @@ async def list_versions(
 
 @router.get("/{name}/versions/{number}", operation_id="getVersion")
 async def get_version(
-    name: str, number: Number, services: ServicesDep, principal: TenantDep
+    name: str, number: Number, services: ServicesDep, principal: AdapterReaderDep
 ) -> Version:
     """One version; its status ends as ready or rejected, then with reasons."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -74,14 +77,14 @@ async def get_version(
 
 
 @router.delete("/{name}", operation_id="deleteAdapter")
-async def delete_adapter(name: str, services: ServicesDep, principal: TenantDep) -> Adapter:
+async def delete_adapter(name: str, services: ServicesDep, principal: AdapterWriterDep) -> Adapter:
     """Delete an adapter with its versions and aliases; it can be restored until it is purged."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         return _adapter(await removal.delete_adapter(session, principal, name))
 
 
 @router.post("/{name}/restore", operation_id="restoreAdapter")
-async def restore_adapter(name: str, services: ServicesDep, principal: TenantDep) -> Adapter:
+async def restore_adapter(name: str, services: ServicesDep, principal: AdapterWriterDep) -> Adapter:
     """Undo a deletion."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         return _adapter(await removal.restore_adapter(session, principal, name))
@@ -89,7 +92,7 @@ async def restore_adapter(name: str, services: ServicesDep, principal: TenantDep
 
 @router.delete("/{name}/versions/{number}", operation_id="deleteVersion")
 async def delete_version(
-    name: str, number: Number, services: ServicesDep, principal: TenantDep
+    name: str, number: Number, services: ServicesDep, principal: AdapterWriterDep
 ) -> Version:
     """Delete a version that no alias and no open rollout names; it can be restored."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -98,7 +101,7 @@ async def delete_version(
 
 @router.post("/{name}/versions/{number}/restore", operation_id="restoreVersion")
 async def restore_version(
-    name: str, number: Number, services: ServicesDep, principal: TenantDep
+    name: str, number: Number, services: ServicesDep, principal: AdapterWriterDep
 ) -> Version:
     """Undo a deletion."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -117,7 +120,7 @@ async def upload_version(
     request: Request,
     response: Response,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterWriterDep,
 ) -> Version:
     """Upload adapter_config.json and adapter_model.safetensors, or an archive of them."""
     await services.uploads.base_for(name)  # a bad name is refused before its bytes are read

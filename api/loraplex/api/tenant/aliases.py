@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from loraplex.adapters_registry.rollouts import aliases
 from loraplex.adapters_registry.rollouts.views import AliasView, MoveView
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.conditions import IfMatchHeader, generation_of, tell_generation
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/api/v1/adapters/{name}", tags=["aliases"], responses
 
 @router.get("/aliases", operation_id="listAliases")
 async def list_aliases(
-    name: str, services: ServicesDep, principal: TenantDep, wanted: PageDep
+    name: str, services: ServicesDep, principal: AdapterReaderDep, wanted: PageDep
 ) -> AliasList:
     """The adapter's aliases by name; before them `latest`, the newest callable version."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -28,7 +28,7 @@ async def list_aliases(
 
 @router.get("/aliases/{alias}", operation_id="getAlias")
 async def get_alias(
-    name: str, alias: str, response: Response, services: ServicesDep, principal: TenantDep
+    name: str, alias: str, response: Response, services: ServicesDep, principal: AdapterReaderDep
 ) -> Alias:
     """One alias; the ETag is its generation."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -49,7 +49,7 @@ async def set_alias(
     request: Request,
     response: Response,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterWriterDep,
     if_match: IfMatchHeader = None,
 ) -> Alias:
     """Point an alias at a version that can be called; If-Match is required once it is set."""
@@ -72,7 +72,7 @@ async def remove_alias(
     name: str,
     alias: str,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterWriterDep,
     if_match: IfMatchHeader = None,
 ) -> None:
     """Make an alias mean nothing; set again, its generations go on where they were."""
@@ -83,7 +83,7 @@ async def remove_alias(
 
 @router.get("/aliases/{alias}/moves", operation_id="listAliasMoves")
 async def list_moves(
-    name: str, alias: str, services: ServicesDep, principal: TenantDep, wanted: PageDep
+    name: str, alias: str, services: ServicesDep, principal: AdapterReaderDep, wanted: PageDep
 ) -> AliasMoveList:
     """Every move of the alias, newest first."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -97,7 +97,7 @@ async def roll_back_alias(
     alias: str,
     response: Response,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterWriterDep,
     if_match: IfMatchHeader = None,
 ) -> Alias:
     """Point the alias at what it pointed at before its last move."""

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from loraplex.adapters_registry.imports.errors import ImportNotFound
 from loraplex.adapters_registry.imports.views import ImportView
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v1/imports", tags=["imports"], responses=PROBLEM
     "", operation_id="startImport", status_code=202, openapi_extra=json_body(ImportRequest)
 )
 async def start_import(
-    request: Request, response: Response, services: ServicesDep, principal: TenantDep
+    request: Request, response: Response, services: ServicesDep, principal: AdapterWriterDep
 ) -> Import:
     """Fetch an adapter from a bucket, an https address or the Hugging Face hub, as a new version.
 
@@ -39,7 +39,9 @@ async def start_import(
 
 
 @router.get("", operation_id="listImports")
-async def list_imports(services: ServicesDep, principal: TenantDep, wanted: PageDep) -> ImportList:
+async def list_imports(
+    services: ServicesDep, principal: AdapterReaderDep, wanted: PageDep
+) -> ImportList:
     """The tenant's imports, newest first."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         page = await services.imports.page(session, principal, wanted)
@@ -47,7 +49,7 @@ async def list_imports(services: ServicesDep, principal: TenantDep, wanted: Page
 
 
 @router.get("/{import_id}", operation_id="getImport")
-async def get_import(import_id: str, services: ServicesDep, principal: TenantDep) -> Import:
+async def get_import(import_id: str, services: ServicesDep, principal: AdapterReaderDep) -> Import:
     """One import; its status ends as completed or failed."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         return _import(await services.imports.get(session, principal, _id(import_id)))

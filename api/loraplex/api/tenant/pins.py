@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 from loraplex.adapters_registry.errors import ModelNotFound
 from loraplex.adapters_registry.pins.service import Pins
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM
 from loraplex.api.schemas import WireModel
 from loraplex.api.services import ServicesDep
@@ -23,14 +23,14 @@ class AdapterPin(WireModel):
 
 
 @router.get("", operation_id="getPin")
-async def get_pin(name: str, services: ServicesDep, principal: TenantDep) -> AdapterPin:
+async def get_pin(name: str, services: ServicesDep, principal: AdapterReaderDep) -> AdapterPin:
     """Whether the adapter is pinned; 404 where it is not."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         return AdapterPin(adapter=name, created_at=await PINS.get(session, principal, name))
 
 
 @router.put("", operation_id="putPin")
-async def put_pin(name: str, services: ServicesDep, principal: TenantDep) -> AdapterPin:
+async def put_pin(name: str, services: ServicesDep, principal: AdapterWriterDep) -> AdapterPin:
     """Keep the adapter in the pool: the version that its bare name means, now and later.
 
     Workers begin to fetch it at once. Pinning twice is once.
@@ -47,7 +47,7 @@ async def put_pin(name: str, services: ServicesDep, principal: TenantDep) -> Ada
 
 
 @router.delete("", operation_id="deletePin", status_code=204)
-async def delete_pin(name: str, services: ServicesDep, principal: TenantDep) -> None:
+async def delete_pin(name: str, services: ServicesDep, principal: AdapterWriterDep) -> None:
     """Let the adapter go like others when room is needed; 204 also where it was not pinned."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         await PINS.remove(session, principal, name)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request, Response
 from loraplex.adapters_registry.rollouts import service
 from loraplex.adapters_registry.rollouts.service import Plan
 from loraplex.adapters_registry.rollouts.views import RolloutView
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
@@ -27,7 +27,7 @@ async def start_rollout(
     request: Request,
     response: Response,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterWriterDep,
 ) -> Rollout:
     """Send a share of an alias's conversations to another version."""
     wanted = validate(RolloutPlan, await read_json(request))
@@ -41,7 +41,7 @@ async def start_rollout(
 
 @router.get("", operation_id="listRollouts")
 async def list_rollouts(
-    name: str, services: ServicesDep, principal: TenantDep, wanted: PageDep
+    name: str, services: ServicesDep, principal: AdapterReaderDep, wanted: PageDep
 ) -> RolloutList:
     """The adapter's rollouts, newest first."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -51,7 +51,7 @@ async def list_rollouts(
 
 @router.get("/{rollout_id}", operation_id="getRollout")
 async def get_rollout(
-    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: AdapterReaderDep
 ) -> Rollout:
     """One rollout, with what was last observed of its new version."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -64,7 +64,7 @@ async def change_rollout(
     rollout_id: RolloutId,
     request: Request,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterWriterDep,
 ) -> Rollout:
     """Give the new version another share. Who got it keeps it when the share grows."""
     change = validate(RolloutChange, await read_json(request))
@@ -76,7 +76,7 @@ async def change_rollout(
 
 @router.post("/{rollout_id}/pause", operation_id="pauseRollout")
 async def pause_rollout(
-    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: AdapterWriterDep
 ) -> Rollout:
     """Send nothing to the new version until the rollout is resumed."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -85,7 +85,7 @@ async def pause_rollout(
 
 @router.post("/{rollout_id}/resume", operation_id="resumeRollout")
 async def resume_rollout(
-    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: AdapterWriterDep
 ) -> Rollout:
     """Send the new version its share again, and count its errors anew."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -94,7 +94,7 @@ async def resume_rollout(
 
 @router.post("/{rollout_id}/promote", operation_id="promoteRollout")
 async def promote_rollout(
-    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: AdapterWriterDep
 ) -> Rollout:
     """Move the alias to the new version and end the rollout."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -103,7 +103,7 @@ async def promote_rollout(
 
 @router.post("/{rollout_id}/roll-back", operation_id="rollBackRollout")
 async def roll_back_rollout(
-    name: str, rollout_id: RolloutId, services: ServicesDep, principal: TenantDep
+    name: str, rollout_id: RolloutId, services: ServicesDep, principal: AdapterWriterDep
 ) -> Rollout:
     """Leave the alias where it is and end the rollout."""
     async with services.database.unit_of_work(principal.tenant_id) as session:

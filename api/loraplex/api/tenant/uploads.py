@@ -11,7 +11,7 @@ from fastapi import Path as PathParameter
 from loraplex.adapters_registry.uploads.files import MAX_PARTS, FileDraft
 from loraplex.adapters_registry.uploads.models import UploadStatus
 from loraplex.adapters_registry.uploads.views import UploadView
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM, binary_body, json_body
 from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
@@ -45,7 +45,7 @@ StatusQuery = Annotated[
 
 @router.post("", operation_id="createUpload", status_code=201, openapi_extra=json_body(NewUpload))
 async def create_upload(
-    request: Request, response: Response, services: ServicesDep, principal: TenantDep
+    request: Request, response: Response, services: ServicesDep, principal: AdapterWriterDep
 ) -> Upload:
     """Open an upload of an adapter's two files, or of one archive, and reserve its bytes."""
     body = validate(NewUpload, await read_json(request))
@@ -58,7 +58,7 @@ async def create_upload(
 @router.get("", operation_id="listUploads")
 async def list_uploads(
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterReaderDep,
     wanted: PageDep,
     adapter: Annotated[str | None, Query(description="Only uploads for this adapter.")] = None,
     status: StatusQuery = None,
@@ -74,7 +74,9 @@ async def list_uploads(
 
 
 @router.get("/{upload_id}", operation_id="getUpload")
-async def get_upload(upload_id: UploadId, services: ServicesDep, principal: TenantDep) -> Upload:
+async def get_upload(
+    upload_id: UploadId, services: ServicesDep, principal: AdapterReaderDep
+) -> Upload:
     """One upload, and which parts of it have come."""
     return _upload(await services.resumable.reader.get(principal, upload_id))
 
@@ -83,7 +85,7 @@ async def get_upload(upload_id: UploadId, services: ServicesDep, principal: Tena
     "/{upload_id}/part-urls", operation_id="createPartUrls", openapi_extra=json_body(PartUrlsWanted)
 )
 async def create_part_urls(
-    upload_id: UploadId, request: Request, services: ServicesDep, principal: TenantDep
+    upload_id: UploadId, request: Request, services: ServicesDep, principal: AdapterWriterDep
 ) -> PartUrlList:
     """Where to PUT the next parts: at the object store, or here where clients do not reach it.
 
@@ -115,7 +117,7 @@ async def put_part(
     part: PartNumber,
     request: Request,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterWriterDep,
 ) -> PartReceived:
     """Send one part through the gateway; the same part again replaces it."""
     (slot,) = await services.resumable.slots(principal, upload_id, file, [part])
@@ -137,7 +139,7 @@ async def complete_upload(
     request: Request,
     response: Response,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: AdapterWriterDep,
 ) -> Upload:
     """Have the upload checked and made a version, in the background; once however often asked."""
     await _no_fields(request)
@@ -148,7 +150,7 @@ async def complete_upload(
 
 @router.post("/{upload_id}/abort", operation_id="abortUpload", openapi_extra=json_body(NoFields))
 async def abort_upload(
-    upload_id: UploadId, request: Request, services: ServicesDep, principal: TenantDep
+    upload_id: UploadId, request: Request, services: ServicesDep, principal: AdapterWriterDep
 ) -> Upload:
     """Give a pending upload up and release its bytes; once however often asked."""
     await _no_fields(request)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Request, Response
 
-from loraplex.api.authentication import TenantDep
+from loraplex.api.authentication import WebhookReaderDep, WebhookWriterDep
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
@@ -35,7 +35,7 @@ DeliveryId = Annotated[UUID, Path()]
 
 @router.get("", operation_id="listWebhooks")
 async def list_webhooks(
-    services: ServicesDep, principal: TenantDep, wanted: PageDep
+    services: ServicesDep, principal: WebhookReaderDep, wanted: PageDep
 ) -> WebhookList:
     """The tenant's webhooks, oldest first."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -45,7 +45,7 @@ async def list_webhooks(
 
 @router.post("", operation_id="createWebhook", status_code=201, openapi_extra=json_body(NewWebhook))
 async def create_webhook(
-    request: Request, response: Response, services: ServicesDep, principal: TenantDep
+    request: Request, response: Response, services: ServicesDep, principal: WebhookWriterDep
 ) -> WebhookWithSecret:
     """Have events sent to an address. The answer holds the signing secret, this once."""
     body = validate(NewWebhook, await read_json(request))
@@ -62,7 +62,9 @@ async def create_webhook(
 
 
 @router.get("/{webhook}", operation_id="getWebhook")
-async def get_webhook(webhook: WebhookId, services: ServicesDep, principal: TenantDep) -> Webhook:
+async def get_webhook(
+    webhook: WebhookId, services: ServicesDep, principal: WebhookReaderDep
+) -> Webhook:
     """One webhook, without its secret."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         return _webhook(await services.webhooks.get(session, principal.tenant_id, webhook))
@@ -70,7 +72,7 @@ async def get_webhook(webhook: WebhookId, services: ServicesDep, principal: Tena
 
 @router.patch("/{webhook}", operation_id="changeWebhook", openapi_extra=json_body(WebhookChanges))
 async def change_webhook(
-    webhook: WebhookId, request: Request, services: ServicesDep, principal: TenantDep
+    webhook: WebhookId, request: Request, services: ServicesDep, principal: WebhookWriterDep
 ) -> Webhook:
     """Change what the body names; enable a webhook again that was disabled."""
     body = validate(WebhookChanges, await read_json(request))
@@ -88,7 +90,9 @@ async def change_webhook(
 
 
 @router.delete("/{webhook}", operation_id="deleteWebhook", status_code=204)
-async def delete_webhook(webhook: WebhookId, services: ServicesDep, principal: TenantDep) -> None:
+async def delete_webhook(
+    webhook: WebhookId, services: ServicesDep, principal: WebhookWriterDep
+) -> None:
     """Delete a webhook and the record of its deliveries."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         await services.webhooks.delete(session, principal.tenant_id, webhook)
@@ -100,7 +104,7 @@ async def delete_webhook(webhook: WebhookId, services: ServicesDep, principal: T
     openapi_extra=json_body(Rotation),
 )
 async def rotate_secret(
-    webhook: WebhookId, request: Request, services: ServicesDep, principal: TenantDep
+    webhook: WebhookId, request: Request, services: ServicesDep, principal: WebhookWriterDep
 ) -> WebhookWithSecret:
     """A new signing secret, shown this once; the old one signs too until the overlap ends.
 
@@ -116,7 +120,7 @@ async def rotate_secret(
 
 @router.post("/{webhook}/test", operation_id="testWebhook", status_code=202)
 async def test_webhook(
-    webhook: WebhookId, response: Response, services: ServicesDep, principal: TenantDep
+    webhook: WebhookId, response: Response, services: ServicesDep, principal: WebhookWriterDep
 ) -> Delivery:
     """Send a `webhook.test` there; the delivery tells how it went."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -128,7 +132,7 @@ async def test_webhook(
 
 @router.get("/{webhook}/deliveries", operation_id="listDeliveries")
 async def list_deliveries(
-    webhook: WebhookId, services: ServicesDep, principal: TenantDep, wanted: PageDep
+    webhook: WebhookId, services: ServicesDep, principal: WebhookReaderDep, wanted: PageDep
 ) -> DeliveryList:
     """What was sent there in the last 30 days, newest first, with every attempt."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -138,7 +142,7 @@ async def list_deliveries(
 
 @router.get("/{webhook}/deliveries/{delivery}", operation_id="getDelivery")
 async def get_delivery(
-    webhook: WebhookId, delivery: DeliveryId, services: ServicesDep, principal: TenantDep
+    webhook: WebhookId, delivery: DeliveryId, services: ServicesDep, principal: WebhookReaderDep
 ) -> Delivery:
     """One delivery with every attempt."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
@@ -155,7 +159,7 @@ async def retry_delivery(
     delivery: DeliveryId,
     response: Response,
     services: ServicesDep,
-    principal: TenantDep,
+    principal: WebhookWriterDep,
 ) -> Delivery:
     """Send a delivery that has ended once more, under the same message id."""
     async with services.database.unit_of_work(principal.tenant_id) as session:

@@ -8,7 +8,7 @@ import asyncio
 from datetime import timedelta
 from typing import NoReturn
 
-from sqlalchemy import String, bindparam, delete, func, literal, select, text
+from sqlalchemy import String, Uuid, bindparam, delete, func, literal, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -119,7 +119,7 @@ class Admission:
             Tenant.id,
             literal(request_id),
             literal(self._gateway_id),
-            literal(principal.key_id),
+            literal(principal.key_id, Uuid),
             literal(weights_digest, String),
             func.clock_timestamp() + literal(LEASE),
         ).where(

@@ -34,7 +34,7 @@ class Usage:
 
 
 async def record(
-    session: AsyncSession, tenant_id: TenantId, api_key_id: UUID, usage: Usage
+    session: AsyncSession, tenant_id: TenantId, api_key_id: UUID | None, usage: Usage
 ) -> None:
     """Write the request's ledger row; a second time changes nothing."""
     await session.execute(

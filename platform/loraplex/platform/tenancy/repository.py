@@ -13,7 +13,14 @@ from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.platform.tenancy.errors import TenantSuspended
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import TenantState
-from loraplex.platform.tenancy.principals import OperatorPrincipal, Principal, TenantPrincipal
+from loraplex.platform.tenancy.principals import (
+    SCOPES_OF,
+    OperatorPrincipal,
+    OperatorRole,
+    Principal,
+    Role,
+    TenantPrincipal,
+)
 
 HASHES = bindparam("hashes", type_=ARRAY(LargeBinary))
 
@@ -59,7 +66,9 @@ def _principal(row: RowMapping | None) -> Principal | None:
     if row is None:
         return None
     if row["kind"] == "operator":
-        return OperatorPrincipal(key_id=row["key_id"], name=row["key_name"])
+        return OperatorPrincipal(
+            key_id=row["key_id"], user_id=None, name=row["key_name"], role=OperatorRole.ADMIN
+        )
     if row["tenant_state"] != TenantState.ACTIVE:
         raise TenantSuspended(row["tenant_name"])
     return TenantPrincipal(
@@ -67,5 +76,10 @@ def _principal(row: RowMapping | None) -> Principal | None:
         tenant_name=row["tenant_name"],
         namespace=TenantNamespace(row["namespace"]),
         key_id=row["key_id"],
+        member_id=None,
+        role=Role.OWNER,
+        scopes=SCOPES_OF[Role.OWNER],
+        models=None,
+        label=row["key_name"],
         max_concurrent_requests=row["max_concurrent_requests"],
     )
