@@ -8,8 +8,8 @@ commits with notifications share.
 
 from alembic import op
 
-revision = "0010"
-down_revision = "0009"
+revision = "0012"
+down_revision = "0011"
 branch_labels = None
 depends_on = None
 
@@ -35,6 +35,15 @@ CREATE TRIGGER notify_change
     FOR EACH ROW EXECUTE FUNCTION notify_change();
 CREATE TRIGGER notify_change
     AFTER UPDATE OF name, key_hash, expires_at, revoked_at OR DELETE ON operator_keys
+    FOR EACH ROW EXECUTE FUNCTION notify_change();
+CREATE TRIGGER notify_change
+    AFTER UPDATE OF role, ended_at OR DELETE ON memberships
+    FOR EACH ROW EXECUTE FUNCTION notify_change();
+CREATE TRIGGER notify_change
+    AFTER UPDATE OF display_name, operator_role, disabled_at OR DELETE ON users
+    FOR EACH ROW EXECUTE FUNCTION notify_change();
+CREATE TRIGGER notify_change
+    AFTER UPDATE OF tenant_id, membership_id, expires_at OR DELETE ON person_sessions
     FOR EACH ROW EXECUTE FUNCTION notify_change();
 CREATE TRIGGER notify_change
     AFTER DELETE ON web_sessions FOR EACH STATEMENT EXECUTE FUNCTION notify_change();
