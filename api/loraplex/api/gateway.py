@@ -45,6 +45,7 @@ from loraplex.platform.database.changes import Changes
 from loraplex.platform.database.migrate import expected_revision
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.idempotency.service import Idempotency
+from loraplex.platform.metering.price_book import PriceBook
 from loraplex.platform.outbound.rules import OutboundRules
 from loraplex.platform.pools.fleet import WorkerFleet
 from loraplex.platform.public_prefixes import read_public_prefixes
@@ -160,12 +161,14 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     uploads = Uploads(database, objects, table.base_name, settings.max_upload_bytes)
     admission = Admission(database, gateway_id)
     metrics: Metrics = app.state.metrics
+    changes, prices = Changes(database), PriceBook(database)
+    changes.watch("prices", prices.forget)
     return Services(
         gateway_id=gateway_id,
         settings=settings,
         database=database,
         system=system,
-        changes=Changes(database),
+        changes=changes,
         objects=objects,
         uploads=uploads,
         resumable=ResumableUploads.from_settings(database, uploads, settings),
@@ -175,6 +178,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         tenants=TenantAdministration(secrets),
         authenticator=Authenticator(database, secrets),
         admission=admission,
+        prices=prices,
         catalogue=Catalogue([table.base_name]),
         fleet=fleet,
         adapter_refs=AdapterRefs(objects, fleet),

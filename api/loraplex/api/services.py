@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from loraplex.platform.database.changes import Changes
     from loraplex.platform.database.sessions import Database
     from loraplex.platform.idempotency.service import Idempotency
+    from loraplex.platform.metering.price_book import PriceBook
     from loraplex.platform.pools.fleet import WorkerFleet
     from loraplex.platform.settings import Settings
     from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
@@ -49,6 +50,7 @@ class Services:
     tenants: TenantAdministration
     authenticator: Authenticator
     admission: Admission
+    prices: PriceBook
     catalogue: Catalogue
     fleet: WorkerFleet
     adapter_refs: AdapterRefs

@@ -18,6 +18,7 @@ from loraplex.platform.tenancy.errors import TenantSuspended
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant, TenantState
 from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
+from tests.platform.metering.made import FREE
 
 LIMIT = 8
 
@@ -57,6 +58,7 @@ def usage(request_id: str, output_tokens: int = 5) -> Usage:
     return Usage(
         request_id=request_id,
         model="support",
+        price=FREE,
         adapter_digest=None,
         prompt_tokens=3,
         cached_tokens=0,

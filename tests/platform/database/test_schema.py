@@ -79,6 +79,10 @@ def test_every_tenant_table_shows_app_its_tenant_and_nothing_else(catalogue: Con
         str(table) for table in tenant_tables(catalogue)
     )
     for table, command, permissive, qual, with_check in policies:
+        if table == "prices":  # everybody's are everybody's to read
+            assert (command, with_check) == ("SELECT", None)
+            assert str(qual).startswith(f"((tenant_id IS NULL) OR {TENANT_COLUMN_RULE}")
+            continue
         assert (command, permissive) == ("ALL", "PERMISSIVE")
         rule = str(qual).replace("(id = ", "(tenant_id = ") if table == "tenants" else str(qual)
         assert rule.startswith(TENANT_COLUMN_RULE)
@@ -140,6 +144,7 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "alias_moves": {"SELECT", "INSERT"},
         "rollouts": {"SELECT", "INSERT", "UPDATE"},
         "ledger": {"SELECT", "INSERT"},
+        "prices": {"SELECT"},
         "reservations": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "auth_failures": {"SELECT", "INSERT", "UPDATE"},
         "outbox": {"INSERT"},
@@ -155,7 +160,7 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
     }
 
 
-@pytest.mark.parametrize("table", ["ledger", "audit_events"])
+@pytest.mark.parametrize("table", ["ledger", "prices", "audit_events"])
 def test_nobody_but_the_migrator_may_change_what_is_append_only(
     table: str, catalogue: Connection
 ) -> None:
@@ -236,10 +241,11 @@ def test_functions_that_pass_row_security_are_pinned_and_only_apps(catalogue: Co
         "renew_reservations",
         "record_platform_event",
         "forget_audit_events",
+        "pseudonymise_ledger",
     }
     for name, owner, config, grantees, is_public in functions:
         # What is append-only has one way out: a function of the owner's, for jobs alone.
-        forgets = name == "forget_audit_events"
+        forgets = name in ("forget_audit_events", "pseudonymise_ledger")
         assert owner == (MIGRATOR if forgets else SYSTEM), name
         assert config == ["search_path=pg_catalog, pg_temp"], name
         assert grantees == ([MIGRATOR, SYSTEM] if forgets else [APP, SYSTEM]), name

@@ -14,6 +14,7 @@ from loraplex.api.openai.observation import CallClock
 from loraplex.api.text.choice_text import ChoiceText, Piece
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.protocol.messages import FinishReason, GenerationRequest
+from loraplex.platform.metering.prices import Price
 from loraplex.platform.metering.service import Usage
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
@@ -66,6 +67,7 @@ class Call:
         self._model = model
         self._resolved = resolved
         self._admitted_at: datetime | None = None
+        self._price: Price | None = None
         self._pieces: asyncio.Queue[ChoicePiece | BaseException] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
         self._first: ChoicePiece | None = None
@@ -80,6 +82,9 @@ class Call:
         self._services.draining.enter(self)
         spec = self._resolved.spec
         try:
+            self._price = await self._services.prices.current(
+                self._principal.tenant_id, self._resolved.base_name
+            )
             await self._services.admission.admit(
                 self._principal, self.request_id, None if spec is None else spec.weights_digest
             )
@@ -163,7 +168,7 @@ class Call:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._services.draining.leave(self)
-        if self._admitted_at is None:
+        if self._admitted_at is None or self._price is None:
             return
         used = self.usage()
         self._clock.finish(outcome, used.prompt_tokens, self.choices)
@@ -174,6 +179,8 @@ class Call:
             Usage(
                 request_id=self.request_id,
                 model=self._model,
+                price=self._price,
+                base_model=served.base_name,
                 adapter_digest=None if served.spec is None else served.spec.digest,
                 adapter_id=served.adapter_id,
                 adapter_version=served.version,
@@ -183,6 +190,8 @@ class Call:
                 outcome=outcome,
                 error_code=code_of(failure),
                 admitted_at=self._admitted_at,
+                ttft_ms=self._clock.ttft_ms,
+                duration_ms=self._clock.elapsed_ms,
             ),
         )
 

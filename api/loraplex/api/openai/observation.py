@@ -20,6 +20,16 @@ class CallClock:
         self._started = monotonic()
         self._first: float | None = None
 
+    @property
+    def ttft_ms(self) -> int | None:
+        """Milliseconds from admission to the first output; None before it."""
+        return None if self._first is None else round(1000 * (self._first - self._started))
+
+    @property
+    def elapsed_ms(self) -> int:
+        """Milliseconds since admission."""
+        return round(1000 * (monotonic() - self._started))
+
     def see(self, piece: Piece) -> None:
         """A piece has come."""
         if self._first is None:

@@ -73,7 +73,13 @@ class Admission:
         """
         self._held.discard(usage.request_id)
         async with self._database.unit_of_work(principal.tenant_id) as session:
-            await metering.record(session, principal.tenant_id, principal.key_id, usage)
+            await metering.record(
+                session,
+                principal.tenant_id,
+                usage,
+                api_key_id=principal.key_id,
+                member_id=principal.member_id,
+            )
             await session.execute(
                 delete(Reservation).where(
                     Reservation.tenant_id == principal.tenant_id,
