@@ -18,7 +18,7 @@ def gateway(
 
     settings = Settings()
     configure_logging()
-    share_metrics(settings)
+    share_metrics(settings, "gateway")
 
     from loraplex.api.server import serve
 

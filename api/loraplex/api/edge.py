@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from time import monotonic
 from typing import Any
-from uuid import uuid4
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from loraplex.api.arrival import name_request
 from loraplex.api.errors import INTERNAL, render, respond
 from loraplex.api.metrics import Metrics
 from loraplex.api.refusals import BodyTooLarge
@@ -71,7 +71,7 @@ class Edge:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(scope["path"], uuid4().hex, self._headers, send)
+        answer = _Answer(scope["path"], name_request(scope), self._headers, send)
         scope.setdefault("state", {})["request_id"] = answer.request_id
         started = monotonic()
         try:

@@ -25,6 +25,8 @@ from loraplex.api.idempotency import KeyedRequests
 from loraplex.api.metrics import Metrics
 from loraplex.api.openai import chat, completions, models
 from loraplex.api.openai.adapter_refs import AdapterRefs
+from loraplex.api.openai.observation import CallObservation
+from loraplex.api.series.tenants import TenantLabels
 from loraplex.api.services import Services
 from loraplex.api.settlement import Settlements
 from loraplex.api.tenant import (
@@ -51,6 +53,7 @@ from loraplex.platform.pools.fleet import WorkerFleet
 from loraplex.platform.public_prefixes import read_public_prefixes
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
+from loraplex.platform.slo.classes import SloClasses
 from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
 from loraplex.platform.webhooks.endpoints import Webhooks
 
@@ -163,6 +166,9 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     metrics: Metrics = app.state.metrics
     changes, prices = Changes(database), PriceBook(database)
     changes.watch("prices", prices.forget)
+    slo_classes = SloClasses.parse(settings.slo_classes, settings.slo_default_class)
+    metrics.calls.tell_objectives(slo_classes)
+    tenant_labels = TenantLabels(settings.metrics_tenants)
     return Services(
         gateway_id=gateway_id,
         settings=settings,
@@ -186,6 +192,9 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         text=text,
         public_prefixes=public_prefixes,
         metrics=metrics,
+        observation=CallObservation(
+            metrics.calls, tenant_labels, lambda principal: slo_classes.default
+        ),
         settlements=Settlements(admission, metrics),
         draining=app.state.draining,
     )

@@ -137,6 +137,6 @@ async def metrics(
 ) -> Response:
     """Prometheus' text format. On a public address only an operator may read it."""
     if not services.settings.is_loopback:
-        await operator(await signed_in(request, services, key, token))
+        await operator(request, await signed_in(request, services, key, token))
     text = await asyncio.to_thread(services.metrics.text, services.fleet)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")

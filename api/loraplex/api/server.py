@@ -1,17 +1,15 @@
 """Runs the application under uvicorn, and ends it well: drain, then stop within the grace time."""
 
 import asyncio
-import os
 import socket
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
-from prometheus_client import multiprocess
 
 from loraplex.api.draining import Draining
 from loraplex.api.gateway import create_app
-from loraplex.platform.metrics_folder import MULTIPROCESS_DIR
+from loraplex.platform.metrics_folder import leave
 from loraplex.platform.settings import Settings
 
 DRAIN_SECONDS = 6.0
@@ -51,8 +49,7 @@ def serve(settings: Settings, fd: int | None) -> None:
     try:
         server.run(sockets=[listener])
     finally:
-        if MULTIPROCESS_DIR in os.environ:
-            multiprocess.mark_process_dead(os.getpid())  # type: ignore[no-untyped-call]
+        leave()
 
 
 def server_config(app: FastAPI, settings: Settings) -> uvicorn.Config:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from loraplex.api.draining import Draining
     from loraplex.api.metrics import Metrics
     from loraplex.api.openai.adapter_refs import AdapterRefs
+    from loraplex.api.openai.observation import CallObservation
     from loraplex.api.settlement import Settlements
     from loraplex.api.text.base_text import BaseText
     from loraplex.api.text.public_prefixes import PublicPrefixes
@@ -58,6 +59,7 @@ class Services:
     text: BaseText
     public_prefixes: PublicPrefixes
     metrics: Metrics
+    observation: CallObservation
     settlements: Settlements
     draining: Draining
 

@@ -14,16 +14,18 @@ def accept(request: Request, sampled: SampledToken, is_last: bool) -> RequestOut
     token_id, logprob, sampling = sampled.token_id, sampled.logprob, request.sampling
     request.append(token_id)
     request.account.deliver_token()
+    output_tokens = sampling.output_tokens
     is_stop = token_id in sampling.stop_token_ids
     finish_reason = FinishReason.STOP if is_stop else FinishReason.LENGTH if is_last else None
     return RequestOutput(
         request_id=request.request_id,
         token_ids=[token_id],
         logprobs=None if logprob is None else [logprob],
-        output_tokens=sampling.output_tokens,
+        output_tokens=output_tokens,
         cached_tokens=request.cached_tokens,
         finish_reason=finish_reason,
         stop_token_id=token_id if is_stop else None,
+        timing=request.stamps.timing() if output_tokens == 1 else None,
     )
 
 

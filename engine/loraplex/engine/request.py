@@ -15,6 +15,7 @@ from loraplex.engine.protocol.messages import GenerationRequest, Priority
 from loraplex.engine.sampling.state import SamplingState
 from loraplex.engine.scheduler.accounts import TenantAccount
 from loraplex.engine.scheduler.rows import NO_ADAPTER, RunningRows
+from loraplex.engine.stamps import Stamps
 
 
 class RequestState(Enum):
@@ -74,6 +75,7 @@ class Request:
     standing: Standing | None = None
     """Set when it first starts."""
     preemptions: int = 0
+    stamps: Stamps = field(default_factory=Stamps)
     is_overdue: bool = False
     """Its adapter waited for too long: once loaded, it starts before all others."""
     _unfilled: list[int] = field(default_factory=list)

@@ -146,7 +146,7 @@ def controller() -> None:
 
     settings = Settings()
     configure_logging(level=os.environ.get("LORAPLEX_LOG_LEVEL", "INFO"))
-    share_metrics(settings)
+    share_metrics(settings, "controller")
 
     from loraplex.platform.pools.controller import run_controller
 
@@ -163,7 +163,7 @@ def jobs(
     from loraplex.platform.settings import Settings
 
     settings = Settings()
-    share_metrics(settings)
+    share_metrics(settings, "jobs")
     make_celery(settings).worker_main(
         [
             "worker",

@@ -64,6 +64,14 @@ class Settings(BaseSettings):
     """A folder of `*.txt` files, each a system prompt whose KV all tenants may share; read when a
     gateway starts."""
 
+    slo_classes: str = "interactive:ttft=1s,tpot=100ms;standard:ttft=5s,tpot=250ms;batch"
+    """Classes of service and their objectives, `NAME:OBJECTIVES;…`; an objective is a limit of
+    `ttft`, `tpot` or `e2e` in ms or s."""
+    slo_default_class: str = "standard"
+    """The class of tenants and keys that an operator has given none."""
+    metrics_tenants: int = Field(default=20, ge=0, le=200)
+    """How many tenants have a label of their own in a gateway's metrics; the others are `other`."""
+
     database_url: SecretStr | None = None
     database_migrator_url: SecretStr | None = None
     database_system_url: SecretStr | None = None

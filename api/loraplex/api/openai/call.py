@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from loraplex.adapters_registry.versions.views import ResolvedModel
-from loraplex.api.openai.observation import CallClock
 from loraplex.api.text.choice_text import ChoiceText, Piece
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.protocol.messages import FinishReason, GenerationRequest
@@ -19,11 +18,11 @@ from loraplex.platform.metering.service import Usage
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 if TYPE_CHECKING:
+    from loraplex.api.arrival import Arrival
     from loraplex.api.services import Services
 
 log = structlog.get_logger(__name__)
 
-COMPLETED, CANCELLED, FAILED = "completed", "cancelled", "failed"
 INTERNAL_CODE = "internal_error"
 """The `error_code` of a failure that nobody foresaw."""
 
@@ -55,12 +54,12 @@ class Call:
         services: "Services",
         principal: TenantPrincipal,
         *,
-        request_id: str,
+        arrival: "Arrival",
         model: str,
         resolved: ResolvedModel,
         choices: Sequence[Choice],
     ) -> None:
-        self.request_id = request_id
+        self.request_id = arrival.request_id
         self.choices = choices
         self._services = services
         self._principal = principal
@@ -72,7 +71,7 @@ class Call:
         self._tasks: list[asyncio.Task[None]] = []
         self._first: ChoicePiece | None = None
         self._settlement: asyncio.Task[None] | None = None
-        self._clock = CallClock(services.metrics, resolved.base_name)
+        self._clock = services.observation.clock(principal, resolved.base_name, arrival.at)
 
     async def begin(self) -> None:
         """Admit and dispatch; returns when the first output is there.
@@ -138,7 +137,6 @@ class Call:
         piece = await self._pieces.get()
         if isinstance(piece, BaseException):
             raise piece
-        self._clock.see(piece.piece)
         return piece
 
     async def _run(self, choice: Choice) -> None:
@@ -157,6 +155,7 @@ class Call:
                     raise output.failure.to_error()
                 if output.finish_reason in (FinishReason.CANCELLED, FinishReason.ERROR):
                     break
+                self._clock.see(choice.index, output)
                 piece = choice.text.push(output)
                 self._pieces.put_nowait(ChoicePiece(choice.index, piece))
                 if piece.finish_reason is not None:
@@ -169,9 +168,10 @@ class Call:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._services.draining.leave(self)
         if self._admitted_at is None or self._price is None:
+            self._clock.refuse(failure)
             return
         used = self.usage()
-        self._clock.finish(outcome, used.prompt_tokens, self.choices)
+        self._clock.finish(outcome, used.prompt_tokens, self.choices, failure)
         has_run = used.output_tokens > 0
         served = self._resolved
         await self._services.settlements.record(
@@ -190,6 +190,7 @@ class Call:
                 outcome=outcome,
                 error_code=code_of(failure),
                 admitted_at=self._admitted_at,
+                queue_ms=self._clock.queue_ms,
                 ttft_ms=self._clock.ttft_ms,
                 duration_ms=self._clock.elapsed_ms,
             ),

@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from loraplex.adapters_registry.versions.names import canonical_name
 from loraplex.adapters_registry.versions.views import ResolvedModel
+from loraplex.api.arrival import Arrival
 from loraplex.api.openai.call import Call, Choice
 from loraplex.api.openai.limits import context_of, fit, room_of
 from loraplex.api.openai.parameters import check_sequences, sampling_of, seed_of_choice
@@ -76,7 +77,7 @@ def prepare(
     principal: TenantPrincipal,
     body: GenerationBody,
     resolved: ResolvedModel,
-    request_id: str,
+    arrival: Arrival,
     wish: Wish,
 ) -> Call:
     """The call that a body asks for, not yet begun.
@@ -108,7 +109,7 @@ def prepare(
             index = place * body.n + number
             seed = seed_of_choice(sampling.seed, number)
             request = GenerationRequest(
-                request_id=f"{request_id}-{index}",
+                request_id=f"{arrival.request_id}-{index}",
                 namespace=principal.namespace,
                 prompt_token_ids=prompt.token_ids,
                 sampling=msgspec.structs.replace(sampling, seed=seed),
@@ -125,7 +126,7 @@ def prepare(
     return Call(
         services,
         principal,
-        request_id=request_id,
+        arrival=arrival,
         model=body.model,
         resolved=resolved,
         choices=choices,

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from uuid import uuid4
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from loraplex.api.arrival import arrival_of
 from loraplex.api.authentication import ModelCallerDep
 from loraplex.api.documentation import OPENAI_ERROR, json_body, streamed
 from loraplex.api.openai.answer_schemas import ChatChunk, ChatCompletion, Usage
@@ -45,8 +45,8 @@ async def create_chat_completion(
     check_common(body)
     max_tokens, max_tokens_field = chat_max_tokens(body)
     logprobs = chat_logprobs_wanted(body)
-    request_id = uuid4().hex
-    resolved = await resolve(request, services, principal, body, request_id)
+    arrival = arrival_of(request)
+    resolved = await resolve(request, services, principal, body, arrival.request_id)
     wish = Wish(
         prompts=await prompt_reader(services, resolved).chat(body),
         max_tokens=max_tokens,
@@ -54,8 +54,9 @@ async def create_chat_completion(
         logprobs=logprobs,
         continues=False,
     )
-    call = prepare(services, principal, body, resolved, request_id, wish)
-    shape = ChatShape(request_id, body, fingerprint(resolved.base_digest), services.text.tokens)
+    call = prepare(services, principal, body, resolved, arrival, wish)
+    system_fingerprint = fingerprint(resolved.base_digest)
+    shape = ChatShape(arrival.request_id, body, system_fingerprint, services.text.tokens)
     return await serve(request, call, shape, body, version_header(request))
 
 

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from uuid import uuid4
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from loraplex.api.arrival import arrival_of
 from loraplex.api.authentication import ModelCallerDep
 from loraplex.api.documentation import OPENAI_ERROR, json_body, streamed
 from loraplex.api.openai.answer_schemas import Completion, Usage
@@ -40,8 +40,8 @@ async def create_completion(
     body = validate(CompletionBody, await read_json(request), COMPLETION_UNSERVED)
     check_common(body)
     check_completion(body)
-    request_id = uuid4().hex
-    resolved = await resolve(request, services, principal, body, request_id)
+    arrival = arrival_of(request)
+    resolved = await resolve(request, services, principal, body, arrival.request_id)
     prompts = await prompt_reader(services, resolved).completions(body)
     wish = Wish(
         prompts=prompts,
@@ -50,9 +50,9 @@ async def create_completion(
         logprobs=body.logprobs,
         continues=True,
     )
-    call = prepare(services, principal, body, resolved, request_id, wish)
+    call = prepare(services, principal, body, resolved, arrival, wish)
     shape = CompletionShape(
-        request_id, body, prompts, fingerprint(resolved.base_digest), services.text.tokens
+        arrival.request_id, body, prompts, fingerprint(resolved.base_digest), services.text.tokens
     )
     return await serve(request, call, shape, body, version_header(request))
 

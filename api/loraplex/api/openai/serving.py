@@ -12,7 +12,8 @@ from starlette.responses import JSONResponse, Response
 from loraplex.api.errors import INTERNAL, openai_body
 from loraplex.api.openai.answer_schemas import Usage
 from loraplex.api.openai.answers import Gathered, usage_of
-from loraplex.api.openai.call import CANCELLED, COMPLETED, FAILED, Call, ChoicePiece
+from loraplex.api.openai.call import Call, ChoicePiece
+from loraplex.api.openai.outcomes import CANCELLED, COMPLETED, FAILED
 from loraplex.api.openai.schemas import GenerationBody
 from loraplex.api.openai.streams import DONE, ClientGone, EventStream, frame, unless_gone
 from loraplex.engine.protocol.errors import DomainError, EngineFailure

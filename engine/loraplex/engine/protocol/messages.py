@@ -260,12 +260,29 @@ class RequestFailure(msgspec.Struct, frozen=True):
         )
 
 
+class RequestTiming(msgspec.Struct, frozen=True, gc=False):
+    """How a worker spent the time to a request's first token, by its own monotonic clock.
+
+    Durations only: clocks of two processes are never subtracted from one another.
+    """
+
+    queue_seconds: float
+    """From its arrival to when it was first scheduled; a wait for its adapter is in it."""
+    adapter_after_seconds: float
+    """When in that wait its adapter was asked for; 0 where the adapter was there."""
+    adapter_seconds: float
+    """How long it was waited for."""
+    prefill_seconds: float
+    """From when it was scheduled to its first token."""
+
+
 class RequestOutput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one step added to one request.
 
     `token_ids` are the new tokens, the stop token included. `output_tokens` counts all tokens of
     the request so far, `cached_tokens` those of its prompt that came from the prefix cache. With
-    `finish_reason` set this is the request's last output; on `error`, `failure` says why.
+    `finish_reason` set this is the request's last output; on `error`, `failure` says why. The
+    output with the first token tells the `timing`.
     """
 
     request_id: str
@@ -276,6 +293,7 @@ class RequestOutput(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     finish_reason: FinishReason | None = None
     stop_token_id: int | None = None
     failure: RequestFailure | None = None
+    timing: RequestTiming | None = None
 
 
 class StepOutputs(msgspec.Struct, frozen=True, tag=True):

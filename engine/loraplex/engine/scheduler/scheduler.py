@@ -159,6 +159,7 @@ class Scheduler:
         ended = self._loads.collect()
         for request in ended.ready:
             request.state = RequestState.WAITING
+            request.stamps.adapter_came()
             self._line.push(request)
         for request, error in ended.failed:
             request.state = RequestState.WAITING
@@ -234,6 +235,7 @@ class Scheduler:
         key = request.adapter_key
         adapter = None if key is None else self._residency.get(key)
         if key is not None and (adapter is None or adapter.is_loading):
+            request.stamps.park()
             self._loads.park(request)
             return _Verdict.PARKED
         # With nobody running there is nobody to wait for.
@@ -282,6 +284,7 @@ class Scheduler:
         request.begin(self._rows, matched)
         self._take(request, pages, plan)
         if request.standing is None:
+            request.stamps.start()
             request.cached_tokens = request.computed_tokens
             self.cached_tokens += request.computed_tokens
             request.standing = first_standing(request)

@@ -5,16 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loraplex.engine.benchmarks.errors import InvalidWorkload
-from loraplex.engine.benchmarks.serve.slo import Metric, parse_slo
+from loraplex.engine.benchmarks.serve.slo import parse_slo
+from loraplex.engine.protocol.objectives import Objective
 
 LIMITS = st.dictionaries(
-    st.sampled_from(Metric), st.tuples(st.integers(0, 10**6), st.sampled_from(["ms", "s"]))
+    st.sampled_from(Objective), st.tuples(st.integers(0, 10**6), st.sampled_from(["ms", "s"]))
 ).filter(bool)
 
 
 @given(LIMITS, st.sampled_from([",", ", ", " , "]))
 def test_every_objective_is_read_in_seconds(
-    limits: dict[Metric, tuple[int, str]], comma: str
+    limits: dict[Objective, tuple[int, str]], comma: str
 ) -> None:
     text = comma.join(f"{name}={number}{unit}" for name, (number, unit) in limits.items())
     seconds = {"ms": 1e-3, "s": 1.0}
@@ -22,7 +23,7 @@ def test_every_objective_is_read_in_seconds(
 
 
 def test_fractions_are_read() -> None:
-    assert parse_slo("tpot=0.25s") == {Metric.TPOT: 0.25}
+    assert parse_slo("tpot=0.25s") == {Objective.TPOT: 0.25}
 
 
 @pytest.mark.parametrize(

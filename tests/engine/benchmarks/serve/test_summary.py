@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loraplex.engine.benchmarks.serve.outcome import Outcome
-from loraplex.engine.benchmarks.serve.slo import Metric
 from loraplex.engine.benchmarks.serve.summary import Latencies, RateResult, summarize
+from loraplex.engine.protocol.objectives import Objective
 
 SECONDS = st.floats(0, 1000)
 
@@ -27,7 +27,7 @@ def outcome(*token_times: float, tokens: int = 0, sent_at: float = 10.0, **field
 
 
 def summary(*outcomes: Outcome, **slo: float) -> RateResult:
-    limits = {Metric(name): limit for name, limit in slo.items()}
+    limits = {Objective(name): limit for name, limit in slo.items()}
     return summarize(outcomes, limits, started_at=9.0, url="u", process="poisson", offered_rate=2.0)
 
 
@@ -45,7 +45,7 @@ def test_a_single_token_has_no_tpot_and_meets_any() -> None:
     one = outcome(11.0)
     assert one.tpot is None
     assert one.itls == []
-    assert one.meets({Metric.TPOT: 0.0})
+    assert one.meets({Objective.TPOT: 0.0})
     assert summary(one).tpot_ms is None
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from loraplex.engine.benchmarks.serve.slo import Metric, Slo
+from loraplex.engine.protocol.objectives import Objective, Objectives
 
 
 @dataclass
@@ -53,9 +53,13 @@ class Outcome:
         """Inter-token latencies: the gaps between events that carried output."""
         return [later - earlier for earlier, later in pairwise(self.token_times)]
 
-    def meets(self, slo: Slo) -> bool:
+    def meets(self, slo: Objectives) -> bool:
         """Whether it is complete and within every limit; what has no TPOT meets any."""
         if self.error is not None:
             return False
-        values = {Metric.TTFT: self.ttft, Metric.TPOT: self.tpot or 0.0, Metric.E2E: self.e2e}
+        values = {
+            Objective.TTFT: self.ttft,
+            Objective.TPOT: self.tpot or 0.0,
+            Objective.E2E: self.e2e,
+        }
         return all(values[metric] <= limit for metric, limit in slo.items())

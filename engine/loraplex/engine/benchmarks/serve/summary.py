@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from loraplex.engine.benchmarks.serve.outcome import Outcome
-from loraplex.engine.benchmarks.serve.slo import Slo
+from loraplex.engine.protocol.objectives import Objectives
 
 LAG_LIMIT_SECONDS: Final = 0.02
 """Where the client's p99 lag is beyond this, the client was too slow for the rate."""
@@ -67,7 +67,7 @@ class RateResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def summarize(
     outcomes: Sequence[Outcome],
-    slo: Slo,
+    slo: Objectives,
     *,
     started_at: float,
     url: str,

@@ -6,10 +6,10 @@ import msgspec
 
 from loraplex.engine.benchmarks.serve.client import http_client
 from loraplex.engine.benchmarks.serve.load import offer, warm_up
-from loraplex.engine.benchmarks.serve.slo import Slo
 from loraplex.engine.benchmarks.serve.summary import RateResult, summarize
 from loraplex.engine.benchmarks.serve.targets import Target
 from loraplex.engine.benchmarks.serve.workload import TOKEN_IDS, Workload, body, calls
+from loraplex.engine.protocol.objectives import Objectives
 
 
 async def sweep(
@@ -17,7 +17,7 @@ async def sweep(
     targets: Sequence[Target],
     workload: Workload,
     rates: Sequence[float],
-    slo: Slo,
+    slo: Objectives,
     *,
     timeout_seconds: float,
     warms_up: bool,

@@ -1,0 +1,3 @@
+"""How a call may end."""
+
+COMPLETED, CANCELLED, FAILED = "completed", "cancelled", "failed"

@@ -1,0 +1,1 @@
+"""The series of /metrics, a module for each thing that they tell of."""

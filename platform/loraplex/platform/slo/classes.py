@@ -1,0 +1,96 @@
+"""The classes of service that an operator has set up, each with its objectives."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.objectives import (
+    NoObjective,
+    Objective,
+    Objectives,
+    parse_objectives,
+)
+
+CLASS_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+MOST_CLASSES = 8
+"""Each is a value of a label, beside every tenant's."""
+
+
+class InvalidSloClasses(DomainError):
+    """The setting of the classes cannot be read."""
+
+    kind, code = Kind.INVALID, "invalid_slo_classes"
+
+    def __init__(self, reason: str, value: str) -> None:
+        super().__init__(
+            f"LORAPLEX_SLO_CLASSES cannot be read: {reason}",
+            field="LORAPLEX_SLO_CLASSES",
+            rule="NAME:OBJECTIVES;… like interactive:ttft=1s,tpot=100ms;batch",
+            value=value,
+        )
+
+
+class UnknownSloClass(DomainError):
+    """There is no class of service of this name."""
+
+    kind, code = Kind.INVALID, "unknown_slo_class"
+
+    def __init__(self, name: str, known: Mapping[str, "SloClass"]) -> None:
+        super().__init__(
+            f"There is no class of service {name[:64]!r}.",
+            field="slo_class",
+            rule=f"one of {', '.join(known)}",
+            value=name[:64],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SloClass:
+    """A class and what it promises; without objectives every answer that does not fail is good."""
+
+    name: str
+    objectives: Objectives
+
+    def missed(self, ttft: float | None, tpot: float | None, e2e: float | None) -> Objective | None:
+        """The first objective that these seconds miss; None counts as not measured."""
+        measured = ((Objective.TTFT, ttft), (Objective.TPOT, tpot), (Objective.E2E, e2e))
+        for objective, seconds in measured:
+            limit = self.objectives.get(objective)
+            if limit is not None and seconds is not None and seconds > limit:
+                return objective
+        return None
+
+
+@dataclass(frozen=True)
+class SloClasses:
+    """All classes by name, and the one of whoever was given none."""
+
+    by_name: Mapping[str, SloClass]
+    default: SloClass
+
+    @classmethod
+    def parse(cls, text: str, default: str) -> Self:
+        """`interactive:ttft=1s,tpot=100ms;batch`; raises InvalidSloClasses, UnknownSloClass."""
+        classes: dict[str, SloClass] = {}
+        for part in text.split(";"):
+            name, colon, objectives = (piece.strip() for piece in part.partition(":"))
+            if not CLASS_NAME.fullmatch(name) or name in classes:
+                raise InvalidSloClasses(f"{name!r} names no class, or one twice.", part)
+            try:
+                classes[name] = SloClass(name, parse_objectives(objectives) if colon else {})
+            except NoObjective as error:
+                raise InvalidSloClasses(str(error), error.part) from None
+        if len(classes) > MOST_CLASSES:
+            raise InvalidSloClasses(f"there are more than {MOST_CLASSES} classes.", text)
+        if default not in classes:
+            raise UnknownSloClass(default, classes)
+        return cls(classes, classes[default])
+
+    def named(self, name: str) -> SloClass:
+        """Raises UnknownSloClass."""
+        found = self.by_name.get(name)
+        if found is None:
+            raise UnknownSloClass(name, self.by_name)
+        return found
