@@ -127,6 +127,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.readiness = ReadinessCheck(expected_revision())
         background = [
             asyncio.create_task(services.changes.listen()),
+            asyncio.create_task(services.authenticator.uses.keep_recording()),
             asyncio.create_task(services.admission.keep_renewing()),
             asyncio.create_task(services.public_prefixes.keep_current()),
         ]
@@ -163,6 +164,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     stack.push_async_callback(fleet.stop)
     uploads = Uploads(database, objects, table.base_name, settings.max_upload_bytes)
     admission = Admission(database, gateway_id)
+    changes = Changes(database)
     metrics: Metrics = app.state.metrics
     changes, prices = Changes(database), PriceBook(database)
     changes.watch("prices", prices.forget)
@@ -182,7 +184,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         idempotency=Idempotency(database, secrets),
         webhooks=Webhooks(secrets, OutboundRules.from_settings(settings)),
         tenants=TenantAdministration(secrets),
-        authenticator=Authenticator(database, secrets),
+        authenticator=Authenticator(database, secrets, changes=changes),
         admission=admission,
         prices=prices,
         catalogue=Catalogue([table.base_name]),

@@ -150,10 +150,15 @@ async def test_two_tenants_may_use_one_name(mine: Owned, theirs: Owned) -> None:
     assert mine.adapter_id != theirs.adapter_id
 
 
-async def test_app_cannot_read_keys_even_its_own_tenants(database: Database, mine: Owned) -> None:
+async def test_app_reads_its_tenants_keys_but_no_hash(
+    database: Database, mine: Owned, theirs: Owned
+) -> None:
+    async with database.unit_of_work(mine.tenant_id) as session:
+        keys = (await session.scalars(select(ApiKey))).all()
+    assert [key.tenant_id for key in keys] == [mine.tenant_id]
     with pytest.raises(ProgrammingError, match="permission denied for table api_keys"):
         async with database.unit_of_work(mine.tenant_id) as session:
-            await session.execute(select(ApiKey.label))
+            await session.execute(select(ApiKey.key_hash))
 
 
 @pytest.mark.parametrize("role", ["loraplex_system", "loraplex_migrator", "postgres"])

@@ -8,7 +8,7 @@ from loraplex.platform.database.sessions import Database
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.errors import InvalidKey, InvalidSession, TenantSuspended
-from loraplex.platform.tenancy.keys import KeyKind, new_key
+from loraplex.platform.tenancy.keys import KeyKind, label_of, new_key
 from loraplex.platform.tenancy.models import OperatorSession, Tenant, TenantState, WebSession
 from loraplex.platform.tenancy.principals import (
     SCOPES_OF,
@@ -65,10 +65,11 @@ async def test_a_key_proves_its_tenant(
         role=Role.OWNER,
         scopes=SCOPES_OF[Role.OWNER],
         models=None,
-        label="ci",
+        label=principal.label,
         max_concurrent_requests=7,
     )
     assert (principal.tenant_id, principal.namespace) == (tenant.id, tenant.namespace)
+    assert principal.label == f"ci ({label_of(key)})"
 
 
 async def test_an_operators_key_proves_an_operator_and_no_tenant(

@@ -6,12 +6,17 @@ from loraplex.engine.protocol.errors import DomainError, Kind
 
 
 class InvalidKey(DomainError):
-    """The key is malformed, unknown, expired or revoked; which of these is not told."""
+    """The key is malformed, unknown, expired, disabled or revoked.
+
+    Whoever has the text of a key that expired or was put aside is told so. Of a revoked one nothing
+    is told: it may have been revoked since it leaked.
+    """
 
     kind, code = Kind.UNAUTHENTICATED, "invalid_api_key"
 
-    def __init__(self) -> None:
-        super().__init__("The API key is not valid.", field="api_key", rule="a live key")
+    def __init__(self, state: str | None = None) -> None:
+        why = {"expired": "has expired", "disabled": "is disabled"}.get(state or "", "is not valid")
+        super().__init__(f"The API key {why}.", field="api_key", rule="a live key")
 
 
 class InvalidSession(DomainError):

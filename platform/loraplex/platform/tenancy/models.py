@@ -5,15 +5,21 @@ from enum import StrEnum
 from uuid import UUID, uuid4
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     LargeBinary,
+    String,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
 from loraplex.platform.database.base import Base, Created
+from loraplex.platform.people.models import Membership, User
+from loraplex.platform.tenancy.scopes import OperatorRole, Role
 
 
 class TenantState(StrEnum):
@@ -37,18 +43,45 @@ class Tenant(Base, Created):
 
 
 class ApiKey(Base, Created):
-    """A tenant's key, kept as a keyed hash; `label` is what may be shown of it."""
+    """A tenant's key, kept as a keyed hash; `label` is what may be shown of it.
+
+    Gateways may write the hash and never read it, so it is loaded only where it is asked for.
+    """
 
     __tablename__ = "api_keys"
-    __table_args__ = (UniqueConstraint("tenant_id", "id"),)
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "id"),
+        ForeignKeyConstraint(["tenant_id", "member_id"], [Membership.tenant_id, Membership.id]),
+        ForeignKeyConstraint(
+            ["tenant_id", "replaced_by_id"], ["api_keys.tenant_id", "api_keys.id"]
+        ),
+        Index(
+            "api_keys_member_idx",
+            "tenant_id",
+            "member_id",
+            postgresql_where=text("member_id IS NOT NULL"),
+        ),
+        Index("api_keys_oldest_idx", "tenant_id", "created_at", "id"),
+    )
 
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id"))
     name: Mapped[str]
     label: Mapped[str]
-    key_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    key_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True, deferred=True)
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
+    disabled_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    member_id: Mapped[UUID | None]
+    """Whose it is: it may no more than the member's role, and ends with the membership."""
+    role: Mapped[str] = mapped_column(server_default=Role.OWNER.value)
+    """What bounds the scopes of a key without a member."""
+    scopes: Mapped[list[str] | None] = mapped_column(ARRAY(String))
+    """None: all of the role's, those of later releases too."""
+    models: Mapped[list[str] | None] = mapped_column(ARRAY(String))
+    """Bases and adapters it may call, by bare name; None is every one."""
+    replaced_by_id: Mapped[UUID | None]
 
 
 class OperatorKey(Base, Created):
@@ -59,9 +92,15 @@ class OperatorKey(Base, Created):
     id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     name: Mapped[str]
     label: Mapped[str]
-    key_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True)
+    key_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True, deferred=True)
     expires_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
+    disabled_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    user_id: Mapped[UUID | None] = mapped_column(ForeignKey(User.id))
+    """Whose it is: it may no more than that operator, and ends when they are none any more."""
+    role: Mapped[str] = mapped_column(server_default=OperatorRole.ADMIN.value)
+    replaced_by_id: Mapped[UUID | None] = mapped_column(ForeignKey("operator_keys.id"))
 
 
 class WebSession(Base, Created):

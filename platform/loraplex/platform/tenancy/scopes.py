@@ -1,6 +1,6 @@
 """What may be done, in words of one resource and one verb, and which role may do what."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 
@@ -42,6 +42,7 @@ class Scope(StrEnum):
 
 
 EVERYTHING = frozenset(Scope)
+KNOWN = frozenset(scope.value for scope in Scope)
 
 SCOPES_OF: Mapping[Role, frozenset[Scope]] = {
     Role.OWNER: EVERYTHING,
@@ -64,3 +65,14 @@ SCOPES_OF: Mapping[Role, frozenset[Scope]] = {
     Role.INFERENCE: frozenset({Scope.MODELS_CALL}),
 }
 """Each role's scopes. Down to `viewer` each holds what the next one holds."""
+
+
+def granted(role: Role, scopes: Iterable[str] | None) -> frozenset[Scope]:
+    """What a credential of `role` may do that names these scopes; None names all of them.
+
+    Never more than the role may, which can have shrunk since; a name that this release does not
+    know gives nothing.
+    """
+    if scopes is None:
+        return SCOPES_OF[role]
+    return SCOPES_OF[role] & {Scope(scope) for scope in scopes if scope in KNOWN}
