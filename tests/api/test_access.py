@@ -70,6 +70,10 @@ CLASSES = {
     ("POST", "/api/v1/webhooks/{webhook}/deliveries/{delivery}/retry"): TENANT,
     ("GET", "/api/v1/admin/workers"): OPERATOR,
     ("GET", "/api/v1/admin/tenants"): OPERATOR,
+    ("GET", "/api/v1/admin/switches"): OPERATOR,
+    ("PUT", "/api/v1/admin/switches/{name}"): OPERATOR,
+    ("POST", "/api/v1/admin/pools/{pool}/drain"): OPERATOR,
+    ("POST", "/api/v1/admin/pools/{pool}/undrain"): OPERATOR,
     ("GET", "/api/v1/session"): EITHER,
     ("POST", "/api/v1/session"): ANYBODY,
     ("DELETE", "/api/v1/session"): ANYBODY,
@@ -83,7 +87,7 @@ GUARDED = [place for place, kind in CLASSES.items() if kind != ANYBODY]
 def path_of(template: str) -> str:
     values = {"model": "m", "name": "n", "number": 1, "file": "f", "part": 1, "alias": "a"}
     ids = ("upload_id", "import_id", "rollout_id", "webhook", "delivery")
-    return template.format(tenant="t", **values, **dict.fromkeys(ids, uuid4()))
+    return template.format(tenant="t", pool="p", **values, **dict.fromkeys(ids, uuid4()))
 
 
 def code_of(path: str, answer: httpx.Response) -> str:

@@ -21,7 +21,7 @@ def test_what_is_not_ready_is_named(
         answer = client.get("/readyz")
         assert answer.status_code == 503
         parts = answer.json()["parts"]
-        assert parts.pop("workers") == f"no live worker serves {BASE}"
+        assert parts.pop("workers") == f"no live worker takes requests for {BASE}"
         assert set(parts.values()) == {"ok"}
         with running_worker(gateway_settings, table, EchoEngine()):
             eventually("readiness", lambda: client.get("/readyz").status_code == 200)

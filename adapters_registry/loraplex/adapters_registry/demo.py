@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import structlog
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -27,6 +28,7 @@ from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.private_files import write_private
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import MissingSetting, Settings
+from loraplex.platform.switches.errors import UploadsOff
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.errors import InvalidKey, TenantNotFound, TooManyFailures
 from loraplex.platform.tenancy.keys import kind_of
@@ -45,6 +47,8 @@ CREDENTIALS_FILE = "credentials.json"
 LOOPBACK = "127.0.0.1"
 READY_SECONDS = 120.0
 READY_PAUSE_SECONDS = 0.1
+
+log = structlog.get_logger(__name__)
 
 
 def run(settings: Settings | None = None) -> None:
@@ -181,11 +185,18 @@ class Demo:
             return None
 
     async def push(self, principal: TenantPrincipal, name: str) -> None:
-        """Upload a demo adapter, unless its version exists, and wait until it is ready."""
+        """Upload a demo adapter, unless its version exists, and wait until it is ready.
+
+        While uploads are off, the next start does it.
+        """
         folder = adapters_dir() / name
         config = (folder / "adapter_config.json").read_bytes()
         weights = folder / "adapter_model.safetensors"
-        version, _ = await self.uploads.submit(principal, name, config, weights)
+        try:
+            version, _ = await self.uploads.submit(principal, name, config, weights)
+        except UploadsOff:
+            log.warning("demo_adapter_waits", adapter=name, why="uploads are switched off")
+            return
         deadline = time.monotonic() + READY_SECONDS
         while version.status is not VersionStatus.READY:
             if version.status is VersionStatus.REJECTED:

@@ -8,10 +8,17 @@ from loraplex.platform.tenancy.principals import OperatorPrincipal, Principal
 
 
 def actor_of(request: Request, principal: Principal) -> Actor:
-    """The caller as the credential says, with the socket's address and the request's id."""
-    kind = ActorKind.OPERATOR if isinstance(principal, OperatorPrincipal) else ActorKind.KEY
-    label = principal.name if isinstance(principal, OperatorPrincipal) else principal.tenant_name
-    return Actor(kind, principal.key_id, label, client_address(request), request_id_of(request))
+    """The caller as the credential says, with the socket's address and the request's id.
+
+    A key acts as itself, also one that a person made; a session acts as the person.
+    """
+    address, request_id = client_address(request), request_id_of(request)
+    if isinstance(principal, OperatorPrincipal):
+        who = principal.key_id or principal.user_id
+        return Actor(ActorKind.OPERATOR, who, principal.name, address, request_id)
+    if principal.key_id is None:
+        return Actor(ActorKind.PERSON, principal.member_id, principal.label, address, request_id)
+    return Actor(ActorKind.KEY, principal.key_id, principal.label, address, request_id)
 
 
 def nobody(request: Request, label: str) -> Actor:

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from loraplex.api.admin.schemas import QuarantineOrder
+from loraplex.api.admin.switch_schemas import PoolOrder, SwitchOrder
 from loraplex.api.idempotency import PATHS
 from loraplex.api.openai.answer_schemas import ChatChunk, OpenAIError
 from loraplex.api.openai.schemas import ChatBody, CompletionBody
@@ -27,6 +28,8 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     RolloutPlan,
     RolloutChange,
     QuarantineOrder,
+    SwitchOrder,
+    PoolOrder,
     NewUpload,
     PartUrlsWanted,
     NoFields,

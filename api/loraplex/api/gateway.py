@@ -17,7 +17,7 @@ from loraplex.adapters_registry.uploads.resumable import ResumableUploads
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.api import documentation, errors, health, web
-from loraplex.api.admin import quarantine, tenants, workers
+from loraplex.api.admin import quarantine, switches, tenants, workers
 from loraplex.api.draining import Draining
 from loraplex.api.edge import Edge
 from loraplex.api.health import ReadinessCheck
@@ -26,6 +26,7 @@ from loraplex.api.metrics import Metrics
 from loraplex.api.openai import chat, completions, models
 from loraplex.api.openai.adapter_refs import AdapterRefs
 from loraplex.api.openai.observation import CallObservation
+from loraplex.api.read_only import ReadOnlyGuard
 from loraplex.api.series.tenants import TenantLabels
 from loraplex.api.services import Services
 from loraplex.api.settlement import Settlements
@@ -54,6 +55,7 @@ from loraplex.platform.public_prefixes import read_public_prefixes
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.slo.classes import SloClasses
+from loraplex.platform.switches.cache import Switches
 from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
 from loraplex.platform.webhooks.endpoints import Webhooks
 
@@ -79,6 +81,7 @@ ROUTES = (
     workers,
     tenants,
     quarantine,
+    switches,
     health,
 )
 """Modules with a router, in the order of the API's description."""
@@ -107,6 +110,7 @@ def create_app(settings: Settings) -> FastAPI:
     documentation.document(app)
     web.mount(app)
     app.add_middleware(KeyedRequests)
+    app.add_middleware(ReadOnlyGuard)
     app.add_middleware(
         Edge,
         metrics=metrics,
@@ -128,6 +132,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         background = [
             asyncio.create_task(services.changes.listen()),
             asyncio.create_task(services.authenticator.uses.keep_recording()),
+            asyncio.create_task(services.switches.keep_current()),
             asyncio.create_task(services.admission.keep_renewing()),
             asyncio.create_task(services.public_prefixes.keep_current()),
         ]
@@ -159,7 +164,10 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         system = Database(settings.database_system_url.get_secret_value(), pool_size=1)
         stack.push_async_callback(system.dispose)
     objects = ObjectStore.from_settings(settings)
-    fleet = WorkerFleet(database, secrets, gateway_id)
+    changes, switches = Changes(database), Switches(database)
+    switches.watch(changes)
+    await switches.read()
+    fleet = WorkerFleet(database, secrets, gateway_id, switches.is_drained)
     await fleet.start()
     stack.push_async_callback(fleet.stop)
     uploads = Uploads(database, objects, table.base_name, settings.max_upload_bytes)
@@ -177,6 +185,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         database=database,
         system=system,
         changes=changes,
+        switches=switches,
         objects=objects,
         uploads=uploads,
         resumable=ResumableUploads.from_settings(database, uploads, settings),

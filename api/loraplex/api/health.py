@@ -32,6 +32,8 @@ class Readiness(WireModel):
 
     ready: bool
     parts: dict[str, str]
+    switched: list[str] = []
+    """Kill switches that are on: what is off for everybody although all parts are ready."""
 
 
 OK = "ok"
@@ -53,7 +55,7 @@ class ReadinessCheck:
                 self._asked_at = monotonic()
         if services.draining.has_begun:
             parts = {**self._answer.parts, "gateway": "shutting down"}
-            return Readiness(ready=False, parts=parts)
+            return Readiness(ready=False, parts=parts, switched=self._answer.switched)
         return self._answer
 
     async def _ask(self, services: Services) -> Readiness:
@@ -65,7 +67,8 @@ class ReadinessCheck:
         }
         results = await asyncio.gather(*(_in_time(check(services)) for check in checks.values()))
         parts = {"gateway": OK, **dict(zip(checks, results, strict=True))}
-        return Readiness(ready=all(part == OK for part in parts.values()), parts=parts)
+        is_ready = all(part == OK for part in parts.values())
+        return Readiness(ready=is_ready, parts=parts, switched=sorted(services.switches.on))
 
     async def _database(self, services: Services) -> str:
         try:
@@ -90,7 +93,7 @@ async def _object_store(services: Services) -> str:
 async def _workers(services: Services) -> str:
     base = services.table.base_name
     if services.fleet.limits(base) is None:
-        return f"no live worker serves {base}"
+        return f"no live worker takes requests for {base}"
     return OK
 
 

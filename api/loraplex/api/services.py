@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from loraplex.platform.metering.price_book import PriceBook
     from loraplex.platform.pools.fleet import WorkerFleet
     from loraplex.platform.settings import Settings
+    from loraplex.platform.switches.cache import Switches
     from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
     from loraplex.platform.webhooks.endpoints import Webhooks
 
@@ -42,6 +43,7 @@ class Services:
     system: Database | None
     """Role `system`, for operators' routes alone; None where this gateway was given no URL."""
     changes: Changes
+    switches: Switches
     objects: ObjectStore
     uploads: Uploads
     resumable: ResumableUploads

@@ -92,9 +92,12 @@ def broken_command(name: str, error: Exception) -> AnyCommand:
 
 
 TENANCY = "loraplex.platform.tenancy.commands"
+SWITCHES = "loraplex.platform.switches.commands"
 OWN_GROUPS = {
     "tenant": LateGroup("tenant", TENANCY, "Create and list tenants."),
     "key": LateGroup("key", TENANCY, "Create, list and revoke API keys."),
+    "switch": LateGroup("switch", SWITCHES, "Turn changes, uploads or a pool off for everybody."),
+    "pool": LateGroup("pool", SWITCHES, "Drain pools of workers."),
     "webhook": LateGroup(
         "webhook", "loraplex.platform.webhooks.commands", "Manage a tenant's webhooks."
     ),

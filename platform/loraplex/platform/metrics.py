@@ -3,7 +3,7 @@
 Labels are bounded: codes of ours and classes of statuses, never names, addresses or tenants.
 """
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 REGISTRY = CollectorRegistry()
 
@@ -30,4 +30,11 @@ WEBHOOKS_DISABLED = Counter(
     "Webhooks that nothing more is sent to, because of how they answered.",
     ["reason"],
     registry=REGISTRY,
+)
+SWITCHES = Gauge(
+    "loraplex_switch_on",
+    "1 once all gateways of the machine have the kill switch in force; for drain_pool a count.",
+    ["name"],
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
 )

@@ -23,10 +23,13 @@ from loraplex.platform.database.pages import PageRequest
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.leases import LeaseLost
 from loraplex.platform.outbound.errors import AddressNotPublic
+from loraplex.platform.switches.errors import UploadsOff
+from loraplex.platform.switches.names import NO_UPLOADS
 from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.conftest import MakeTenant
 from tests.adapters_registry.imports.conftest import MakeRunner, folder_of
+from tests.switched import switched_on
 from tests.web_server import Asked, Respond, serving
 
 CLOSED_PORT = 1024
@@ -393,3 +396,22 @@ async def begin(system: Database, tenant: TenantPrincipal, view: ImportView) -> 
         attempt = await lifecycle.begin(session, tenant.tenant_id, view.id, 1000)
     assert attempt is not None
     return attempt
+
+
+async def test_a_queued_import_waits_while_uploads_are_off(
+    imports: Imports,
+    make_runner: MakeRunner,
+    tenant: TenantPrincipal,
+    files: dict[str, bytes],
+    system_database: Database,
+) -> None:
+    async with serving(folder_of(files)) as web:
+        view = await imports.start(tenant, "parrot", source_at(web.port))
+        async with switched_on(system_database, NO_UPLOADS):
+            with pytest.raises(UploadsOff):
+                await imports.start(tenant, "other", source_at(web.port))
+            assert not await make_runner().run(tenant.tenant_id, view.id)
+            row = await row_of(system_database, view)
+            assert (row.status, row.attempts) == (ImportStatus.QUEUED, 0)
+        assert await make_runner().run(tenant.tenant_id, view.id)
+    assert (await row_of(system_database, view)).status == ImportStatus.COMPLETED

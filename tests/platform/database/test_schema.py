@@ -24,6 +24,7 @@ from loraplex.platform.metering import models as _metering  # noqa: F401
 from loraplex.platform.people import models as _people  # noqa: F401
 from loraplex.platform.pools import models as _pools  # noqa: F401
 from loraplex.platform.settings import Settings
+from loraplex.platform.switches import models as _switches  # noqa: F401
 from loraplex.platform.tenancy import models as _tenancy  # noqa: F401
 from loraplex.platform.webhooks import models as _webhooks  # noqa: F401
 
@@ -128,6 +129,7 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         granted.setdefault(table, set()).add(privilege)
     assert granted == {
         "alembic_version": {"SELECT"},
+        "switches": {"SELECT"},
         "audit_events": {"SELECT"},
         "tenants": {"SELECT"},
         "base_models": {"SELECT"},

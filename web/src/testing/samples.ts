@@ -117,6 +117,7 @@ export const aWorker = (change: Partial<Worker> = {}): Worker => ({
   base: "smollm2-135m-instruct",
   state: "live",
   is_accepting: true,
+  is_drained: false,
   incarnation: "first",
   process_id: 4100,
   in_flight: 0,

@@ -20,6 +20,8 @@ from loraplex.engine.protocol.errors import DomainError, Kind
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.leases import LeaseLost, under_lease
 from loraplex.platform.secrets import SecretKeys
+from loraplex.platform.switches.names import NO_UPLOADS
+from loraplex.platform.switches.service import is_on
 from loraplex.platform.tenancy.identity import TenantId
 
 
@@ -37,10 +39,12 @@ class ImportRunner:
     async def run(self, tenant_id: TenantId, import_id: UUID) -> bool:
         """Bring a queued import to completed or failed, or put it back with what went wrong.
 
-        Does nothing, and answers False, when another run has it or had it, or when it is not its
-        turn. What ends makes room: the next in turn is asked for.
+        Does nothing, and answers False, when another run has it or had it, when it is not its
+        turn, and while uploads are off. What ends makes room: the next in turn is asked for.
         """
         async with self.database.unit_of_work() as session:
+            if await is_on(session, NO_UPLOADS):
+                return False
             attempt = await lifecycle.begin(session, tenant_id, import_id, self.slots)
         if attempt is None:
             return False

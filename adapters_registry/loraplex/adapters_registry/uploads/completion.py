@@ -31,6 +31,8 @@ from loraplex.engine.protocol.errors import DomainError, Kind
 from loraplex.engine.protocol.identity import Digest
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.leases import LeaseLost, under_lease
+from loraplex.platform.switches.names import NO_UPLOADS
+from loraplex.platform.switches.service import is_on
 from loraplex.platform.tenancy.identity import TenantId
 
 
@@ -47,10 +49,13 @@ class UploadCompleter:
     async def complete(self, tenant_id: TenantId, upload_id: UUID) -> bool:
         """One attempt, to completed or failed, or put back with what went wrong.
 
-        Does nothing, and answers False, when another run has the upload or had it. No transaction
-        is open while bytes are read.
+        Does nothing, and answers False, when another run has the upload or had it, and while
+        uploads are off: then it waits for the sweeper to ask again. No transaction is open while
+        bytes are read.
         """
         async with self.database.unit_of_work() as session:
+            if await is_on(session, NO_UPLOADS):
+                return False
             completion = await lifecycle.claim(session, tenant_id, upload_id)
         if completion is None:
             return False

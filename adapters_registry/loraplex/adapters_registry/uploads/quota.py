@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from loraplex.adapters_registry.errors import StorageQuotaExceeded
 from loraplex.adapters_registry.uploads.models import Blob, StorageReservation
 from loraplex.engine.protocol.identity import Digest
+from loraplex.platform.switches.service import refuse_if_uploads_are_off
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant
 
@@ -61,11 +62,12 @@ async def reserve(
     size_bytes: int,
     lease: timedelta | None = LEASE,
 ) -> None:
-    """Set bytes aside, or change how many a reservation has; raises StorageQuotaExceeded.
+    """Set bytes aside, or change how many a reservation has.
 
-    Without a lease the reservation stays until it is released: for owners with a row and a sweeper
-    of their own.
+    Every way in begins here, so it raises UploadsOff besides StorageQuotaExceeded. Without a lease
+    the reservation stays until it is released: for owners with a row and a sweeper of their own.
     """
+    await refuse_if_uploads_are_off(session)
     await lock(session, tenant_id)
     mine = (StorageReservation.tenant_id == tenant_id) & (StorageReservation.id == reservation_id)
     held_bytes = await session.scalar(select(StorageReservation.size_bytes).where(mine)) or 0

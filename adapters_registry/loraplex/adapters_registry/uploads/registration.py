@@ -18,6 +18,7 @@ from loraplex.adapters_registry.versions.models import AdapterVersion, BaseModel
 from loraplex.adapters_registry.versions.repository import VersionRepository
 from loraplex.adapters_registry.versions.views import VersionView
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
+from loraplex.platform.switches.service import refuse_if_uploads_are_off
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.webhooks.event_types import EventType
 from loraplex.platform.webhooks.events import emit
@@ -54,8 +55,10 @@ async def register(
 
     Makes the adapter when it is missing, counts the blobs as stored and asks for validation.
     Identical bytes are the version that exists, whatever became of it (what the platform failed to
-    check is checked again). Raises OtherBase.
+    check is checked again). Raises OtherBase, and UploadsOff for what was on its way when uploads
+    were switched off.
     """
+    await refuse_if_uploads_are_off(session)
     rows = VersionRepository(session)
     adapter = await rows.lock_adapter(owner.tenant_id, name, base)
     if adapter.base_model_id != base.id:

@@ -47,6 +47,7 @@ from loraplex.adapters_registry.uploads.staging import PartSlot, Staging, stagin
 from loraplex.adapters_registry.uploads.views import UploadView
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.settings import Settings
+from loraplex.platform.switches.service import refuse_if_uploads_are_off
 from loraplex.platform.tenancy.models import Tenant
 
 
@@ -125,9 +126,10 @@ class ResumableUploads:
     ) -> list[PartSlot]:
         """Where these parts go.
 
-        Raises UploadNotFound, UploadEnded, UnknownUploadFile, UnknownPart.
+        Raises UploadsOff, UploadNotFound, UploadEnded, UnknownUploadFile, UnknownPart.
         """
         async with self.database.unit_of_work(owner.tenant_id) as session:
+            await refuse_if_uploads_are_off(session)
             upload = await found(session, owner, upload_id)
             await must_be_pending(session, upload)
             files = (await UploadRepository(session, owner.tenant_id).files([upload_id]))[upload_id]
@@ -177,7 +179,8 @@ class ResumableUploads:
     async def complete(self, owner: Owner, upload_id: UUID) -> UploadView:
         """Ask for the upload's completion, once however often it is called.
 
-        Raises UploadNotFound, UploadIncomplete, and UploadEnded when it was aborted or expired.
+        Raises UploadNotFound, UploadIncomplete, UploadsOff, and UploadEnded when it was aborted or
+        expired.
         """
         view = await self.reader.get(owner, upload_id)
         if view.status is UploadStatus.PENDING:
@@ -186,6 +189,7 @@ class ResumableUploads:
                 if missing := sorted(set(every) - set(file.parts_received)):
                     raise UploadIncomplete(file.name, missing)
             async with self.database.unit_of_work(owner.tenant_id) as session:
+                await refuse_if_uploads_are_off(session)
                 await lifecycle.begin_completing(session, owner.tenant_id, upload_id)
             view = await self.reader.get(owner, upload_id)
         if view.status is UploadStatus.PENDING:  # past its time, and not swept yet

@@ -21,6 +21,8 @@ from loraplex.adapters_registry.versions.lifecycle import Attempt
 from loraplex.engine.protocol.identity import Digest, digest_of_file
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.leases import LeaseLost, under_lease
+from loraplex.platform.switches.names import NO_UPLOADS
+from loraplex.platform.switches.service import is_on
 from loraplex.platform.tenancy.identity import TenantId
 
 
@@ -41,10 +43,13 @@ class VersionChecker:
     async def check(self, tenant_id: TenantId, version_id: UUID) -> bool:
         """Bring an uploaded version to ready or rejected, or put it back with what went wrong.
 
-        Does nothing, and answers False, when another run has the version or had it. No
-        transaction is open while the files are fetched and checked.
+        Does nothing, and answers False, when another run has the version or had it, and while
+        uploads are off: what came in before must reach no validator either. No transaction is open
+        while the files are fetched and checked.
         """
         async with self.database.unit_of_work() as session:
+            if await is_on(session, NO_UPLOADS):
+                return False
             attempt = await lifecycle.begin(session, tenant_id, version_id)
         if attempt is None:
             return False

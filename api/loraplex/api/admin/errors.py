@@ -1,6 +1,8 @@
-"""Refusals of operators' routes."""
+"""What operators' routes need, and refuse without."""
 
+from loraplex.api.services import Services
 from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.platform.database.sessions import Database
 
 
 class NoOperatorDatabase(DomainError):
@@ -14,3 +16,10 @@ class NoOperatorDatabase(DomainError):
             "LORAPLEX_DATABASE_SYSTEM_URL.",
             rule="LORAPLEX_DATABASE_SYSTEM_URL is set",
         )
+
+
+def system_of(services: Services) -> Database:
+    """The database across tenants; raises NoOperatorDatabase."""
+    if services.system is None:
+        raise NoOperatorDatabase
+    return services.system

@@ -55,6 +55,8 @@ class Worker(WireModel):
     base: str
     state: Literal["live", "lost", "connecting"]
     is_accepting: bool
+    is_drained: bool
+    """No new requests go to its pool, at an operator's word."""
     incarnation: str
     process_id: int
     in_flight: int

@@ -15,10 +15,15 @@ router = APIRouter(prefix="/api/v1/admin", tags=["admin"], responses=PROBLEM)
 @router.get("/workers", operation_id="listWorkers")
 async def list_workers(services: ServicesDep, _: OperatorDep) -> WorkerList:
     """Every worker with a lease, live or lost, with the load its last heartbeat told."""
-    return WorkerList(data=[_worker(view) for view in services.fleet.workers()])
+    return WorkerList(
+        data=[
+            _worker(view, is_drained=services.switches.is_drained(view.pool))
+            for view in services.fleet.workers()
+        ]
+    )
 
 
-def _worker(view: WorkerView) -> Worker:
+def _worker(view: WorkerView, *, is_drained: bool) -> Worker:
     load = (
         None
         if view.load is None
@@ -31,6 +36,7 @@ def _worker(view: WorkerView) -> Worker:
         base=view.base_name,
         state=view.state.value,
         is_accepting=view.is_accepting,
+        is_drained=is_drained,
         incarnation=view.incarnation,
         process_id=view.process_id,
         in_flight=view.in_flight,

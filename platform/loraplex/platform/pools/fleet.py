@@ -40,9 +40,19 @@ RETRY_AFTER_SECONDS = 5
 class WorkerFleet:
     """Runs on the event loop that starts it. Needs the database only to learn of new workers."""
 
-    def __init__(self, database: Database, secrets: SecretKeys, gateway_id: str) -> None:
-        """`gateway_id` is unique among running gateways; at most 255 bytes."""
+    def __init__(
+        self,
+        database: Database,
+        secrets: SecretKeys,
+        gateway_id: str,
+        is_drained: Callable[[str], bool] = lambda pool: False,
+    ) -> None:
+        """`gateway_id` is unique among running gateways; at most 255 bytes.
+
+        `is_drained` says of a pool whether new requests keep away from its workers right now.
+        """
         self._database = database
+        self._is_drained = is_drained
         self._gateway = GatewayIdentity(gateway_id, secrets.gateway_curve())
         self._connections: dict[str, WorkerConnection] = {}
         self._news = asyncio.Event()
@@ -130,7 +140,8 @@ class WorkerFleet:
                     await self._news.wait()
         except TimeoutError:
             raise NoWorkerAvailable(
-                f"No worker serves {base_name} right now.", retry_after_seconds=RETRY_AFTER_SECONDS
+                f"No worker takes requests for {base_name} right now.",
+                retry_after_seconds=RETRY_AFTER_SECONDS,
             ) from None
         return connection
 
@@ -157,6 +168,7 @@ class WorkerFleet:
             if one.is_routable
             and one.registration.base_name == base_name
             and one.registration.role is Role.UNIFIED
+            and not self._is_drained(one.registration.pool)
         ]
 
     def _tell_news(self) -> None:

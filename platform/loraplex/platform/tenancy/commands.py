@@ -1,6 +1,5 @@
 """`loraplex tenant` and `loraplex key`: what operators do by hand, on role `system`."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, TypeVar
@@ -9,10 +8,9 @@ from uuid import UUID
 import typer
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.engine.protocol.errors import DomainError
-from loraplex.platform.database.sessions import Database
+from loraplex.platform.operator_commands import in_transaction
 from loraplex.platform.secrets import SecretKeys
-from loraplex.platform.settings import MissingSetting, Settings
+from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import (
     MAX_CONCURRENT_REQUESTS,
     MAX_OPEN_UPLOADS,
@@ -143,20 +141,7 @@ def _line(row: ApiKey | OperatorKey, now: datetime) -> str:
 
 
 def _in_transaction(action: Action[Result]) -> Result:
-    """Run `action` in one transaction; a refusal is told in its own words, with exit status 1."""
-    try:
-        return asyncio.run(_transaction(Settings(), action))
-    except DomainError as error:
-        typer.echo(error.message, err=True)
-        raise typer.Exit(1) from error
+    async def administer(session: AsyncSession, settings: Settings) -> Result:
+        return await action(session, TenantAdministration(SecretKeys.from_settings(settings)))
 
-
-async def _transaction(settings: Settings, action: Action[Result]) -> Result:
-    if settings.database_system_url is None:
-        raise MissingSetting("LORAPLEX_DATABASE_SYSTEM_URL")
-    database = Database(settings.database_system_url.get_secret_value(), pool_size=1)
-    try:
-        async with database.unit_of_work() as session:
-            return await action(session, TenantAdministration(SecretKeys.from_settings(settings)))
-    finally:
-        await database.dispose()
+    return in_transaction(administer)

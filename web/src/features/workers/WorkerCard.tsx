@@ -29,9 +29,10 @@ function Remark({ worker }: { worker: Worker }) {
   return remark && <p className={styles.remark}>{remark}</p>;
 }
 
-function remarkOn({ state, is_accepting, load }: Worker): string | null {
+function remarkOn({ state, is_accepting, is_drained, load }: Worker): string | null {
   if (state === "lost") return "Silent. It gets no requests; below is what it told last.";
   if (state === "connecting" || !load) return "It has not told its load yet.";
+  if (is_drained) return "Its pool is being drained: it gets nothing new until that is undone.";
   return is_accepting ? null : "Shutting down: it finishes what it has and gets nothing new.";
 }
 
