@@ -1,9 +1,14 @@
+from pathlib import Path
+
 import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.database.urls import libpq_url, sqlalchemy_url
+from loraplex.platform.embedded.ports import free_port
+from loraplex.platform.embedded.postgres import Postgres
+from loraplex.platform.embedded.processes import running
 from loraplex.platform.pools.models import Worker
 
 
@@ -64,6 +69,42 @@ async def test_a_connection_that_died_in_the_pool_is_replaced(
     await superuser.dispose()
     async with database.unit_of_work() as session:
         assert await session.scalar(text("SELECT pg_backend_pid()")) != backend
+    await database.dispose()
+
+
+async def test_every_pooled_connection_is_replaced_after_a_restart(tmp_path: Path) -> None:
+    postgres = Postgres(tmp_path / "postgres", free_port(), durable=False)
+    database = Database(postgres.superuser_url, pool_size=3)
+    with running(postgres, tmp_path / "logs"):
+        async with (
+            database.unit_of_work() as first,
+            database.unit_of_work() as second,
+            database.unit_of_work() as third,
+        ):
+            for session in (first, second, third):
+                await session.execute(text("SELECT 1"))
+    with running(postgres, tmp_path / "logs"):
+        for _ in range(6):
+            async with database.unit_of_work() as session:
+                assert await session.scalar(text("SELECT 1")) == 1
+        await database.dispose()
+
+
+async def test_a_unit_of_work_sends_nothing_before_its_own_statements(
+    services_url: str, postgres_superuser_url: str
+) -> None:
+    database = Database(services_url, pool_size=1)
+    async with database.unit_of_work() as session:
+        backend = await session.scalar(text("SELECT pg_backend_pid()"))
+    superuser = Database(postgres_superuser_url)
+    last = text("SELECT query, query_start FROM pg_stat_activity WHERE pid = :backend")
+    async with superuser.unit_of_work() as looking:
+        before = (await looking.execute(last, {"backend": backend})).one()
+    async with database.unit_of_work():
+        pass
+    async with database.engine.connect(), superuser.unit_of_work() as looking:
+        assert (await looking.execute(last, {"backend": backend})).one() == before
+    await superuser.dispose()
     await database.dispose()
 
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, event, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, SessionTransaction
 
+from loraplex.platform.database.liveness import KEEPALIVES, replace_dead_connections
 from loraplex.platform.database.urls import sqlalchemy_url
 from loraplex.platform.tenancy.identity import TenantId
 
@@ -40,10 +41,10 @@ class Database:
             pool_size=pool_size,
             max_overflow=pool_size,
             pool_timeout=CONNECT_SECONDS,
-            pool_pre_ping=True,  # Postgres may have restarted since the connection was last used
             hide_parameters=True,  # an error's text is logged, and may reach a person
-            connect_args={"connect_timeout": CONNECT_SECONDS},
+            connect_args={"connect_timeout": CONNECT_SECONDS, **KEEPALIVES},
         )
+        replace_dead_connections(self.engine.sync_engine)
         self._sessions = async_sessionmaker(
             self.engine, sync_session_class=TenantSession, expire_on_commit=False
         )
