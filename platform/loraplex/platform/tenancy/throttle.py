@@ -51,7 +51,7 @@ class FailureThrottle:
         is about to give stands all the same.
         """
         network = network_of(address)
-        self._refuse_known(network)
+        self.refuse_known(network)
         try:
             failures, seconds_left = await self._increment(network)
         except (DBAPIError, PoolTimeout) as error:
@@ -61,7 +61,11 @@ class FailureThrottle:
             self._remember(network, seconds_left)
             raise TooManyFailures(self._limit, max(1, math.ceil(seconds_left)))
 
-    def _refuse_known(self, network: str) -> None:
+    def refuse_known(self, network: str) -> None:
+        """Raise TooManyFailures when this process knows that the network has had too many.
+
+        For what costs much to check, as passwords do; a key is checked first.
+        """
         until = self._blocked_until.get(network)
         if until is None:
             return
