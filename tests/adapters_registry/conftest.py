@@ -1,6 +1,7 @@
 """Tenants, a base and a store, on the real services."""
 
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
+from tests.adapters_registry.blob_server import Blobs
 from tests.adapters_registry.samples import TINY
 
 MakeTenant = Callable[[], Awaitable[TenantPrincipal]]
@@ -77,3 +79,14 @@ def uploads(database: Database, store: ObjectStore, base: ModuleTable) -> Upload
 @pytest.fixture
 def checker(system_database: Database, store: ObjectStore, tmp_path: Path) -> VersionChecker:
     return VersionChecker(system_database, store, ValidationLimits(), tmp_path / "checks")
+
+
+@pytest.fixture
+def blobs() -> Iterator[Blobs]:
+    """A store that misbehaves as it is told."""
+    with Blobs() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()

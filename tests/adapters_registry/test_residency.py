@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -24,16 +24,6 @@ from tests.adapters_registry.blob_server import Answer, Blobs
 
 DATA = bytes(range(256)) * 40
 BUDGET_BYTES = 1_000_000
-
-
-@pytest.fixture
-def blobs() -> Iterator[Blobs]:
-    with Blobs() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

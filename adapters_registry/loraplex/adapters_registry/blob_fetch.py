@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from loraplex.adapters_registry.transfer import Attempt, Transfer
 from loraplex.engine.protocol.identity import Digest
 
 ATTEMPTS: Final = 5
@@ -44,15 +45,20 @@ class TryAgain(FetchFailed):
     """It might work in a moment."""
 
 
-def fetch_blob(url: str, path: Path, digest: Digest, size_bytes: int) -> None:
+def fetch_blob(
+    url: str, path: Path, digest: Digest, size_bytes: int, transfer: Transfer | None = None
+) -> None:
     """Write the object to a new file at `path` and flush it to disk; blocks, retries included.
+
+    Who follows `transfer` reads what has come, before it is known to be right and flushed.
 
     The bytes have the digest and size asked for, or FetchFailed is raised and nothing is left.
     OSError of the local disk passes through.
     """
+    transfer = transfer or Transfer()
     for attempt in range(ATTEMPTS):
         try:
-            fetch_once(url, path, digest, size_bytes)
+            fetch_once(url, path, digest, size_bytes, transfer)
             return
         except TryAgain:
             path.unlink(missing_ok=True)
@@ -65,37 +71,39 @@ def fetch_blob(url: str, path: Path, digest: Digest, size_bytes: int) -> None:
             raise
 
 
-def fetch_once(url: str, path: Path, digest: Digest, size_bytes: int) -> None:
+def fetch_once(url: str, path: Path, digest: Digest, size_bytes: int, transfer: Transfer) -> None:
     if urlsplit(url).scheme not in ("http", "https"):
         raise FetchFailed("its address is neither http nor https")
     target = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        if size_bytes > 2 * RANGE_BYTES:
-            found = fetch_ranges(url, target, size_bytes)
-        else:
-            found = fetch_whole(url, target, size_bytes)
-        if found != digest:
-            raise TryAgain("the object store sent other bytes than were uploaded")
+        with transfer.attempt(target) as attempt:
+            fetch = fetch_ranges if size_bytes > 2 * RANGE_BYTES else fetch_whole
+            if fetch(url, target, size_bytes, attempt) != digest:
+                raise TryAgain("the object store sent other bytes than were uploaded")
         os.fsync(target)
     finally:
         os.close(target)
 
 
-def fetch_whole(url: str, target: int, size_bytes: int) -> Digest:
+def fetch_whole(url: str, target: int, size_bytes: int, attempt: Attempt) -> Digest:
     with asked(url) as answer:
-        return copy_whole(answer, target, size_bytes)
+        return copy_whole(answer, target, size_bytes, attempt)
 
 
-def copy_whole(answer: http.client.HTTPResponse, target: int, size_bytes: int) -> Digest:
+def copy_whole(
+    answer: http.client.HTTPResponse, target: int, size_bytes: int, attempt: Attempt
+) -> Digest:
     """Copy an answer that shall have the whole object; the digest of what came."""
-    hasher = hashlib.sha256()
+    hasher, end = hashlib.sha256(), 0
     for chunk in body_of(answer, size_bytes):
-        hasher.update(chunk)
         write_all(target, chunk, None)
+        end += len(chunk)
+        attempt.advance(end)
+        hasher.update(chunk)
     return Digest(f"sha256:{hasher.hexdigest()}")
 
 
-def fetch_ranges(url: str, target: int, size_bytes: int) -> Digest:
+def fetch_ranges(url: str, target: int, size_bytes: int, attempt: Attempt) -> Digest:
     """Fetch ranges side by side and hash each as soon as all before it are there.
 
     A store that knows no ranges answers with the whole object, which is taken.
@@ -106,14 +114,16 @@ def fetch_ranges(url: str, target: int, size_bytes: int) -> Digest:
     hasher = hashlib.sha256()
     with asked(url, spans[0]) as answer, ThreadPoolExecutor(RANGES_AT_ONCE) as threads:
         if answer.status == WHOLE:
-            return copy_whole(answer, target, size_bytes)
+            return copy_whole(answer, target, size_bytes, attempt)
         rest = [threads.submit(fetch_range, url, target, *span) for span in spans[1:]]
         try:
             copy_range(answer, target, *spans[0])
             hash_range(hasher, target, *spans[0])
+            attempt.advance(spans[0][1])
             for part, span in zip(rest, spans[1:], strict=True):
                 part.result()
                 hash_range(hasher, target, *span)
+                attempt.advance(span[1])
         finally:
             threads.shutdown(cancel_futures=True)
     return Digest(f"sha256:{hasher.hexdigest()}")

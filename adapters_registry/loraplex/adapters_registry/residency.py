@@ -10,19 +10,29 @@ import os
 import re
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from loraplex.adapters_registry.blob_fetch import FetchFailed, fetch_blob
 from loraplex.adapters_registry.cache_folder import HOLD_SECONDS, CacheFolder
+from loraplex.adapters_registry.transfer import FollowedFile, Transfer
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.errors import AdapterUnavailable
+from loraplex.engine.protocol.errors import AdapterUnavailable, TransferBroke
 from loraplex.engine.protocol.messages import Tier, TierLoad
 
 SAFE_PART: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 DIGEST: Final = re.compile(r"sha256:(?P<hex>[0-9a-f]{64})")
+
+
+class _Flight:
+    """A file that somebody of this process provides; others join."""
+
+    def __init__(self) -> None:
+        self.landed: Future[Path] = Future()
+        self.transfer = Transfer()
 
 
 class NodeCache:
@@ -35,7 +45,7 @@ class NodeCache:
         self.cache_dir = cache_dir
         self._folder = CacheFolder(cache_dir, budget_bytes, hold_seconds)
         self._lock = threading.Lock()
-        self._flights: dict[Path, Future[Path]] = {}
+        self._flights: dict[Path, _Flight] = {}
         self._hits = self._fetches = self._failures = self._joins = self._corrupt = 0
         self._fetched_bytes = 0
         self._fetch_seconds = 0.0
@@ -51,17 +61,36 @@ class NodeCache:
         flight, is_ours = self._board(target)
         if not is_ours:
             with suppress(AdapterUnavailable):
-                return flight.result()
+                return flight.landed.result()
             flight, is_ours = self._board(target)
             if not is_ours:
-                return flight.result()
+                return flight.landed.result()
+        self._fly(ref, target, flight)
+        return flight.landed.result()
+
+    @contextmanager
+    def follow(self, ref: AdapterRef) -> Iterator[FollowedFile | None]:
+        """The file while it comes from the store; None where it does not have to.
+
+        Its fetch goes on behind, whatever becomes of who follows it: the file is flushed to disk
+        while its bytes are in use. Raises AdapterUnavailable.
+        """
+        target = self._path(ref)
+        if target.exists():
+            yield None
+            return
+        flight, is_ours = self._board(target)
+        if is_ours:
+            # A daemon: a fetch that hangs must not keep the process from ending.
+            threading.Thread(
+                target=self._fly, args=(ref, target, flight), name="adapter-fetch", daemon=True
+            ).start()
         try:
-            self._provide(ref, target)
-        except BaseException as error:
-            self._land(target).set_exception(error)
+            with flight.transfer.follow() as file:
+                yield file
+        except TransferBroke:
+            flight.landed.result()  # why it failed; or another attempt has brought the file
             raise
-        self._land(target).set_result(target)
-        return target
 
     def distrust(self, ref: AdapterRef) -> None:
         """Put aside a file whose bytes turned out wrong; the next fetch gets it anew."""
@@ -91,18 +120,29 @@ class NodeCache:
             )
         return disk, store
 
-    def _board(self, target: Path) -> tuple[Future[Path], bool]:
+    def _board(self, target: Path) -> tuple[_Flight, bool]:
         with self._lock:
             flight = self._flights.get(target)
             if flight is not None:
                 self._joins += 1
                 return flight, False
-            flight = self._flights[target] = Future()
+            flight = self._flights[target] = _Flight()
             return flight, True
 
-    def _land(self, target: Path) -> Future[Path]:
+    def _fly(self, ref: AdapterRef, target: Path, flight: _Flight) -> None:
+        """Find the file or fetch it, and tell those on board."""
+        error: BaseException | None = None
+        try:
+            self._provide(ref, target, flight.transfer)
+        except BaseException as raised:  # whoever waits for the flight raises it
+            error = raised
         with self._lock:
-            return self._flights.pop(target)
+            del self._flights[target]
+        if error is None:
+            flight.landed.set_result(target)
+        else:
+            flight.landed.set_exception(error)
+        flight.transfer.end()
 
     def _path(self, ref: AdapterRef) -> Path:
         digest = DIGEST.fullmatch(ref.spec.weights_digest)
@@ -110,8 +150,7 @@ class NodeCache:
             raise AdapterUnavailable("The adapter's digest or namespace is malformed.")
         return self._folder.place(ref.namespace, digest["hex"])
 
-    def _provide(self, ref: AdapterRef, target: Path) -> None:
-        """Find the file or fetch it."""
+    def _provide(self, ref: AdapterRef, target: Path, transfer: Transfer) -> None:
         if self._find(target):
             return
         try:
@@ -119,7 +158,7 @@ class NodeCache:
                 # Another process may have made it meanwhile.
                 if self._find(target, has_joined=has_waited):
                     return
-                self._fetch(ref, target)
+                self._fetch(ref, target, transfer)
         except FetchFailed as failed:
             self._count_failure()
             raise AdapterUnavailable(f"The adapter's weights cannot be had: {failed}.") from failed
@@ -140,25 +179,26 @@ class NodeCache:
             self._joins += has_joined
         return True
 
-    def _fetch(self, ref: AdapterRef, target: Path) -> None:
+    def _fetch(self, ref: AdapterRef, target: Path, transfer: Transfer) -> None:
         size_bytes, began_at = ref.spec.weights_bytes, time.monotonic()
         self._folder.make_room(ref.namespace, size_bytes)
         try:
-            self._fetch_into(ref, target)
+            self._fetch_into(ref, target, transfer)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             # The disk is smaller than the budget: let as much go as is wanted, whatever it says.
             self._folder.make_room(ref.namespace, self._folder.budget_bytes)
-            self._fetch_into(ref, target)
+            self._fetch_into(ref, target, transfer)
         with self._lock:
             self._fetches += 1
             self._fetched_bytes += size_bytes
             self._fetch_seconds += time.monotonic() - began_at
 
-    def _fetch_into(self, ref: AdapterRef, target: Path) -> None:
+    def _fetch_into(self, ref: AdapterRef, target: Path, transfer: Transfer) -> None:
         partial = self._folder.new_partial(target)
-        fetch_blob(ref.url, partial, ref.spec.weights_digest, ref.spec.weights_bytes)
+        spec = ref.spec
+        fetch_blob(ref.url, partial, spec.weights_digest, spec.weights_bytes, transfer)
         self._folder.publish(partial, target)
 
     def _count_failure(self) -> None:

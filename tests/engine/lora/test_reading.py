@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loraplex.engine.adapter_source import WholeFile
 from loraplex.engine.lora.reading import HashedReader, WrongBytes
 from loraplex.engine.protocol.identity import digest_of_bytes
 
@@ -19,7 +20,7 @@ def test_any_pieces_in_order_give_the_digest_of_the_whole(data: bytes, cuts: lis
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()
-        reader = HashedReader(file.fileno())
+        reader = HashedReader(WholeFile(file.fileno()))
         for start, end in zip(borders[::2], borders[1::2], strict=False):
             words = np.zeros(end - start, dtype=np.uint8)
             reader.fill(words, start)
@@ -32,7 +33,7 @@ def test_a_file_that_ends_early_is_told(tmp_path: Path) -> None:
     path.write_bytes(b"short")
     handle = os.open(path, os.O_RDONLY)
     try:
-        reader = HashedReader(handle)
+        reader = HashedReader(WholeFile(handle))
         with pytest.raises(WrongBytes):
             reader.fill(np.zeros(10, dtype=np.uint8), 0)
     finally:

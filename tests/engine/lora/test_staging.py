@@ -33,6 +33,8 @@ def key(name: str) -> AdapterKey:
 class HostCopies:
     """Copies between tensors of the host; keeps the fences it was told to wait for."""
 
+    are_at_once = True
+
     def __init__(self) -> None:
         self.waited_for: list[Fence] = []
 
@@ -103,6 +105,24 @@ def test_an_adapter_that_comes_back_is_not_read_again() -> None:
     again = unpacked(file, pool, pages_of(file, 5))
     for path in PATHS:
         torch.testing.assert_close(again[path], first[path], atol=0, rtol=0)
+
+
+def test_what_lies_packed_is_written_at_once_and_what_does_not_is_left_to_a_load() -> None:
+    writer, pool, copies = staged(POOL_PAGES)
+    with adapter_file(random_tensors(RANKS, torch.float32)) as file:
+        pages = pages_of(file, 2)
+        assert not writer.write_at_once(key("a"), pages)
+        writer.keep(key("a"), file, len(pages))
+        assert writer.write_at_once(key("a"), pages)
+        assert holds(pool, pages, file)
+    assert not copies.waited_for
+    assert writer.load().hits == 1
+
+
+def test_host_memory_is_held_only_for_small_adapters_that_come_slowly() -> None:
+    writer, _, _ = staged(32)
+    assert writer.may_wait_for(2)
+    assert not writer.may_wait_for(3)
 
 
 def test_another_tenants_copy_of_an_adapter_is_its_own() -> None:

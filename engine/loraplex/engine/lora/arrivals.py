@@ -1,7 +1,8 @@
 """Brings adapters near before their pages are reserved: fetched, and packed in host memory.
 
 A store that is slow or down must hold neither pages nor the turns of others, so whatever waits for
-it waits here: many fetches at a time, of each tenant only some, and one adapter packed at a time.
+it waits here: many fetches at a time, of each tenant only some. A small adapter is packed while its
+bytes come, so that with the last of them it is ready; of what was here already one at a time is.
 """
 
 import logging
@@ -12,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from loraplex.engine.lora.reading import WrongBytes
 from loraplex.engine.lora.sourcing import SourcedAdapter
 from loraplex.engine.lora.staging import PageWriter
 from loraplex.engine.memory.residency import AdapterKey
-from loraplex.engine.protocol.errors import AdapterUnavailable, DomainError
+from loraplex.engine.protocol.errors import AdapterUnavailable, DomainError, TransferBroke
 from loraplex.engine.protocol.identity import TenantNamespace
 
 log = logging.getLogger(__name__)
@@ -140,9 +142,10 @@ class AdapterArrivals:
 
     def _bring(self, key: AdapterKey, adapter: SourcedAdapter) -> DomainError | None:
         try:
-            adapter.fetch()
-            with self._packing:
-                self._pages.keep(key, adapter, adapter.layout.pages)
+            if not self._bring_along(key, adapter):
+                adapter.fetch()
+                with self._packing:
+                    self._pages.keep(key, adapter, adapter.layout.pages)
         except DomainError as error:
             return error
         except Exception as error:  # whatever a source raises fails its own requests only
@@ -151,3 +154,17 @@ class AdapterArrivals:
                 f"The adapter's weights could not be loaded: {type(error).__name__}."
             )
         return None
+
+    def _bring_along(self, key: AdapterKey, adapter: SourcedAdapter) -> bool:
+        """Pack it while it comes; False where it is here already, or has to be read afterwards."""
+        pages = adapter.layout.pages
+        if not self._pages.may_wait_for(pages):
+            return False
+        try:
+            with adapter.source.follow(adapter.ref) as file:
+                if file is None:
+                    return False
+                self._pages.keep(key, adapter.coming(file), pages)
+        except (TransferBroke, WrongBytes):
+            return False
+        return True

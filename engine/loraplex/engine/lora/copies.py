@@ -14,6 +14,9 @@ class Fence(Protocol):
 class PageCopies(Protocol):
     """Copies from host memory to the pool, beside the device's other work."""
 
+    are_at_once: bool
+    """Whether the engine's thread may copy a little itself between two steps."""
+
     def fence(self) -> Fence | None:
         """Called on the engine's thread: the end of every step submitted so far."""
         ...
@@ -25,6 +28,8 @@ class PageCopies(Protocol):
 
 class MemoryCopies:
     """Within host memory, where a step submitted is a step computed."""
+
+    are_at_once = True
 
     def fence(self) -> None:
         return None
@@ -38,6 +43,8 @@ class MemoryCopies:
 
 class CopyStream:
     """A CUDA stream of its own, so that copies and steps overlap."""
+
+    are_at_once = False
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

@@ -70,6 +70,24 @@ class HostTier:
                     self._keep(key, image)
                 self._changed.notify_all()
 
+    @contextmanager
+    def borrow_packed(self, key: ImageKey) -> Iterator[HostImage | None]:
+        """An image that lies here packed, without waiting; None where none does."""
+        with self._changed:
+            image = self._kept.get(key)
+            if image is not None:
+                self._drop(key)
+                self._borrowed.add(key)
+                self._hits += 1
+        try:
+            yield image
+        finally:
+            if image is not None:
+                with self._changed:
+                    self._borrowed.remove(key)
+                    self._keep(key, image)
+                    self._changed.notify_all()
+
     def holds(self, key: AdapterKey) -> bool:
         """Whether the adapter is here, or on its way here."""
         with self._changed:

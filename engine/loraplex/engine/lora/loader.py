@@ -32,6 +32,8 @@ _NICENESS: Final = 5
 are short, a step's threads go first, and a load is still three times as slow at most."""
 _NICEST: Final = 19
 CLOSE_SECONDS: Final = 10.0
+AT_ONCE_BYTES: Final = 8 * 1024 * 1024
+"""Copied between two steps at most: one or two milliseconds, a few percent of a step."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class AdapterLoader:
         self._base = base
         self._source = source
         self._pages = page_writer(pool_data, host_bytes)
+        self._most_pages_at_once = AT_ONCE_BYTES // (pool_data.shape[1] * pool_data.itemsize)
+        self._pages_at_once = self._most_pages_at_once
         self._on_finished = on_finished
         self._jobs: SimpleQueue[tuple[LoadJob, Fence | None] | None] = SimpleQueue()
         self._results: SimpleQueue[LoadResult] = SimpleQueue()
@@ -85,15 +89,29 @@ class AdapterLoader:
             thread.start()
 
     def submit(self, job: LoadJob) -> None:
-        """Start a load, from the engine's thread: it writes nothing before the steps so far end."""
+        """Start a load, from the engine's thread: it writes nothing before the steps so far end.
+
+        A little that lies packed in host memory is written before this returns: beside a step the
+        copy takes the same memory from it, and the request waits for one more step.
+        """
+        if len(job.pages) <= self._pages_at_once and self._pages.write_at_once(job.key, job.pages):
+            self._pages_at_once -= len(job.pages)
+            self._results.put(LoadResult(job.key, None))
+            return
         self._jobs.put((job, self._pages.fence()))
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether `collect` would tell of a load."""
+        return not self._results.empty()
 
     def sourced(self, ref: AdapterRef, layout: AdapterLayout) -> SourcedAdapter:
         """The adapter as it comes from this loader's source."""
         return SourcedAdapter(self._source, ref, layout, self._base)
 
     def collect(self) -> list[LoadResult]:
-        """Loads that have ended since the last call."""
+        """Loads that have ended since the last call; once a step."""
+        self._pages_at_once = self._most_pages_at_once
         results = []
         while True:
             try:

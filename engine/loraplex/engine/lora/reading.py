@@ -11,13 +11,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from loraplex.engine.adapter_source import AdapterBytes
 from loraplex.engine.protocol.errors import AdapterUnavailable
 from loraplex.engine.protocol.identity import Digest
 
 Words = npt.NDArray[Any]
 """Elements as integers of their size: most of them are copied and never looked at."""
 
-_HASH_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 256 * 1024
 """Read and hashed at a time: what was just read is still in the cache of the core."""
 
 
@@ -28,8 +29,8 @@ class WrongBytes(AdapterUnavailable):
 class HashedReader:
     """One pass over an open file, from its start to its end; gaps are read and hashed, too."""
 
-    def __init__(self, handle: int) -> None:
-        self._handle = handle
+    def __init__(self, file: AdapterBytes) -> None:
+        self._file = file
         self._hash = hashlib.sha256()
         self._hashed_to = 0
         self._scratch = np.empty(0, dtype=np.uint8)
@@ -43,7 +44,7 @@ class HashedReader:
         self._hash_to(start)
         missing = words.data.cast("B")
         while missing:
-            count = self._read(missing[:_HASH_BYTES], start)
+            count = self._read(missing[:READ_BYTES], start)
             missing, start = missing[count:], start + count
 
     def finish(self, size_bytes: int) -> Digest:
@@ -54,11 +55,12 @@ class HashedReader:
     def _hash_to(self, end: int) -> None:
         while self._hashed_to < end:
             if not len(self._scratch):
-                self._scratch = np.empty(_HASH_BYTES, dtype=np.uint8)
+                self._scratch = np.empty(READ_BYTES, dtype=np.uint8)
             self._read(self._scratch.data[: end - self._hashed_to], self._hashed_to)
 
     def _read(self, place: memoryview, start: int) -> int:
-        count = os.preadv(self._handle, [place], start)
+        self._file.wait_for(start + len(place))
+        count = os.preadv(self._file.handle, [place], start)
         if count == 0:
             raise WrongBytes("The adapter's file ended before its last tensor.")
         self._hash.update(place[:count])

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from torch import Tensor
 
-from loraplex.engine.adapter_source import AdapterSource
+from loraplex.engine.adapter_source import AdapterBytes, AdapterSource
 from loraplex.engine.lora.gains import BaseLinears
 from loraplex.engine.lora.layout import AdapterLayout
-from loraplex.engine.lora.packing import AdapterFile
+from loraplex.engine.lora.packing import AdapterFile, pack_from
 from loraplex.engine.lora.reading import WrongBytes
 from loraplex.engine.protocol.adapter import AdapterRef
 
@@ -34,6 +34,10 @@ class SourcedAdapter:
         """Have the file ready for `pack`; blocks. Raises AdapterUnavailable."""
         self._fetched = self.source.fetch(self.ref)
 
+    def coming(self, file: AdapterBytes) -> "ComingAdapter":
+        """The same, packed from a file while that comes."""
+        return ComingAdapter(self, file)
+
     def pack(self, places: Sequence[Tensor], first_page: int = 0) -> None:
         """Fill `places`, the adapter's pages from `first_page` on; blocks while it is fetched.
 
@@ -51,3 +55,16 @@ class SourcedAdapter:
     def _pack(self, places: Sequence[Tensor], first_page: int) -> None:
         path, self._fetched = self._fetched or self.source.fetch(self.ref), None
         AdapterFile(self.ref.spec, self.layout, path, self.base).pack(places, first_page)
+
+
+@dataclass(frozen=True)
+class ComingAdapter:
+    """Packed as its bytes arrive. What goes wrong is for the caller to try again another way."""
+
+    adapter: SourcedAdapter
+    file: AdapterBytes
+
+    def pack(self, places: Sequence[Tensor], first_page: int = 0) -> None:
+        """As SourcedAdapter's, but raises WrongBytes or TransferBroke and fetches nothing."""
+        one = self.adapter
+        pack_from(self.file, one.ref.spec, one.layout, places, first_page, one.base)

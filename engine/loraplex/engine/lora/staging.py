@@ -1,7 +1,7 @@
 """Brings packed adapters into a pool's pages, through a tier of host memory where there is one."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from loraplex.engine.lora.host_tier import HostTier
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.memory.residency import AdapterKey
 from loraplex.engine.protocol.messages import TierLoad
+
+COMING_ADAPTERS: Final = 8
+"""Adapters that are packed while they come: together they hold half of the host memory at most."""
 
 
 class Packable(Protocol):
@@ -40,6 +43,17 @@ class PageWriter(Protocol):
         Nothing is written before `after`, nor once it has returned or raised. Raises
         AdapterUnavailable.
         """
+        ...
+
+    def write_at_once(self, key: AdapterKey, pages: Sequence[PageId]) -> bool:
+        """Called on the engine's thread, between two steps: write what takes but a moment.
+
+        False, and nothing is written, where it is not packed in host memory.
+        """
+        ...
+
+    def may_wait_for(self, pages: int) -> bool:
+        """Whether there is host memory to hold so many pages for an adapter that comes slowly."""
         ...
 
     def keep(self, key: AdapterKey, adapter: Packable, pages: int) -> None:
@@ -90,6 +104,12 @@ class DirectWriter:
     ) -> None:
         adapter.pack([self._pool_data[page] for page in pages])
 
+    def write_at_once(self, key: AdapterKey, pages: Sequence[PageId]) -> bool:
+        return False
+
+    def may_wait_for(self, pages: int) -> bool:
+        return False
+
     def keep(self, key: AdapterKey, adapter: Packable, pages: int) -> None:
         pass
 
@@ -128,6 +148,20 @@ class StagedWriter:
                     adapter.pack(sources, first)
                     image.is_packed = True
                 self._copies.copy(sources, targets, after)
+
+    def write_at_once(self, key: AdapterKey, pages: Sequence[PageId]) -> bool:
+        if not self._copies.are_at_once:
+            return False
+        with self._tier.borrow_packed((key, 0)) as image:
+            if image is None or len(image.pages) < len(pages):
+                return False
+            with torch.inference_mode():
+                for source, target in zip(image.pages, pages, strict=True):
+                    self._pool_data[target].copy_(self._host_data[source])
+        return True
+
+    def may_wait_for(self, pages: int) -> bool:
+        return pages * COMING_ADAPTERS * 2 <= len(self._host_data)
 
     def keep(self, key: AdapterKey, adapter: Packable, pages: int) -> None:
         if pages > len(self._host_data) or self._tier.holds(key):

@@ -86,6 +86,10 @@ class AdapterUnavailable(DomainError):
     kind, code = Kind.OVERLOADED, "adapter_unavailable"
 
 
+class TransferBroke(AdapterUnavailable):
+    """A file that was read while it came was given up; it may be had another way."""
+
+
 class WorkerLost(DomainError):
     """The worker that ran the request died or fell silent."""
 

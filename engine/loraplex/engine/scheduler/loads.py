@@ -82,6 +82,11 @@ class AdapterLoads:
         """Whether a load is under way, or an adapter that somebody waits for comes nearer."""
         return bool(self._residency.loads_in_flight) or self.line.has_away
 
+    @property
+    def have_landed(self) -> bool:
+        """Whether a load that has just begun is over, so that its requests may start at once."""
+        return self._loader.have_ended
+
     def pages_of(self, ref: AdapterRef) -> int:
         return self._layouts.of(ref.spec).pages
 

@@ -152,6 +152,9 @@ class Scheduler:
         if not plan.has_preempted:
             self._start_requests(plan)
             self._load_turns.take(self._step, anybody_runs=bool(self.running))
+            if self._loads.have_landed:
+                self._collect_loads(plan)
+                self._start_requests(plan)
         self._look_for_stall(plan)
         return plan
 

@@ -129,9 +129,11 @@ class Library:
         )
         self.gate = library.loraplex_gate
         self.gate.argtypes = (c_void_p, c_void_p, c_long, c_long)
+        self.pack = library.loraplex_pack
+        self.pack.argtypes = (c_void_p, c_void_p, c_long, c_long)
         for function in (
             *(self.linear, self.adapted_linear, self.shrink, self.expand, self.attention),
-            *(self.add_norm, self.rotate_and_write, self.gate),
+            *(self.add_norm, self.rotate_and_write, self.gate, self.pack),
         ):
             function.restype = None
 
