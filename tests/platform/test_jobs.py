@@ -216,6 +216,7 @@ def test_beat_asks_only_for_jobs_that_exist(settings: Settings) -> None:
 def test_components_contribute_modules_of_jobs() -> None:
     assert task_modules() == [
         "loraplex.platform.sweeps",
+        "loraplex.platform.metering.sweeps",
         "loraplex.platform.webhooks.sweeps",
         "loraplex.adapters_registry.tasks",
     ]

@@ -31,7 +31,11 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 TASK_MODULES_GROUP = "loraplex.tasks"
-OWN_MODULES = ("loraplex.platform.sweeps", "loraplex.platform.webhooks.sweeps")
+OWN_MODULES = (
+    "loraplex.platform.sweeps",
+    "loraplex.platform.metering.sweeps",
+    "loraplex.platform.webhooks.sweeps",
+)
 
 SOFT_LIMIT_SECONDS = 300
 """When a job that does not end is cancelled, unless it asked for longer."""

@@ -111,6 +111,8 @@ class Settings(BaseSettings):
     """How long a resumable upload may take before it is given up and its bytes are released."""
     validation_seconds: int = 30
     validation_memory_bytes: int = 512 * 1024 * 1024
+    usage_minutes_kept_days: int = Field(default=90, ge=2)
+    """How long usage is known by the minute; by hour, day and request it is kept for ever."""
     deleted_kept_seconds: int = Field(default=7 * 24 * 3600, ge=0)
     """How long deleted adapters and versions can be restored, before they are purged."""
     blob_grace_seconds: int = Field(default=24 * 3600, ge=3600)

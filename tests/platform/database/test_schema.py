@@ -146,7 +146,11 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "alias_moves": {"SELECT", "INSERT"},
         "rollouts": {"SELECT", "INSERT", "UPDATE"},
         "ledger": {"SELECT", "INSERT"},
+        "ledger_arrivals": {"SELECT", "INSERT"},
         "prices": {"SELECT"},
+        "usage_rollups": {"SELECT"},
+        "stored_blobs": {"SELECT", "INSERT"},
+        "storage_hours": {"SELECT"},
         "reservations": {"SELECT", "INSERT", "UPDATE", "DELETE"},
         "auth_failures": {"SELECT", "INSERT", "UPDATE"},
         "outbox": {"INSERT"},
@@ -163,7 +167,7 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
     }
 
 
-@pytest.mark.parametrize("table", ["ledger", "prices", "audit_events"])
+@pytest.mark.parametrize("table", ["ledger", "prices", "storage_hours", "audit_events"])
 def test_nobody_but_the_migrator_may_change_what_is_append_only(
     table: str, catalogue: Connection
 ) -> None:

@@ -13,13 +13,14 @@ def made_price(
     cached_rate: int = 0,
     output_rate: int = 0,
     *,
+    storage_rate: int = 0,
     price_id: UUID | None = None,
     base_model: str | None = None,
     is_tenants_own: bool = False,
     effective_from: datetime = BEGINNING,
     currency: str = "USD",
 ) -> Price:
-    """Rates are micro-currency per million tokens."""
+    """Rates are micro-currency per million tokens, and per GiB-month."""
     return Price(
         id=uuid4() if price_id is None else price_id,
         base_model=base_model,
@@ -27,7 +28,7 @@ def made_price(
         input_micros_per_million=input_rate,
         cached_input_micros_per_million=cached_rate,
         output_micros_per_million=output_rate,
-        storage_micros_per_gib_month=0 if base_model is None else None,
+        storage_micros_per_gib_month=storage_rate if base_model is None else None,
         currency=currency,
         effective_from=effective_from,
     )

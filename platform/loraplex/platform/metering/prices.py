@@ -12,6 +12,8 @@ FREE_PRICE_ID: Final = UUID(int=0)
 """The price that costs nothing, everybody's for every model since ever."""
 NO_CURRENCY: Final = "XXX"
 """ISO 4217's code for none: the free price's."""
+GIB_MONTH_BYTE_SECONDS: Final = 2**30 * 730 * 3600
+"""A month of storage has 730 hours, whichever month it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,14 @@ class Price:
             + output_tokens * self.output_micros_per_million
         )
         return -(-millionths // TOKENS_PER_RATE)
+
+    def storage_cost(self, byte_seconds: int) -> int:
+        """Micro-currency of a tenant's storage in one hour, rounded up once."""
+        if byte_seconds < 0:
+            raise ValueError("bytes and seconds are counted from 0")
+        rate = self.storage_micros_per_gib_month
+        assert rate is not None, "in_force without a model gives a price of storage"
+        return -(-byte_seconds * rate // GIB_MONTH_BYTE_SECONDS)
 
 
 def in_force(prices: Iterable[Price], base_model: str | None, now: datetime) -> Price:
