@@ -5,8 +5,10 @@ from hypothesis import strategies as st
 from loraplex.engine.protocol.adapter import AdapterModule, AdapterRef, AdapterSpec, TensorRef
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.messages import (
+    Acknowledge,
     Cancel,
     EventMessage,
+    FinalCounts,
     FinishReason,
     GatewayMessage,
     GenerationRequest,
@@ -14,6 +16,8 @@ from loraplex.engine.protocol.messages import (
     Hello,
     KeepAlive,
     Priority,
+    Recount,
+    Recounted,
     RequestFailure,
     RequestOutput,
     Role,
@@ -89,6 +93,7 @@ REQUESTS = st.builds(
     fair_weight=FLOATS,
     public_prefix_tokens=COUNTS,
     use_prefix_cache=st.booleans(),
+    attempt=COUNTS,
 )
 
 LIMITS = st.builds(
@@ -160,12 +165,30 @@ GATEWAY_MESSAGES: st.SearchStrategy[GatewayMessage] = st.one_of(
     st.builds(Submit, incarnation=TEXTS, request=REQUESTS),
     st.builds(Cancel, incarnation=TEXTS, request_id=TEXTS),
     st.builds(KeepAlive, incarnation=TEXTS, request_ids=st.lists(TEXTS, max_size=5)),
+    st.builds(Acknowledge, incarnation=TEXTS, request_ids=st.lists(TEXTS, max_size=5)),
+    st.builds(Recount, incarnation=TEXTS, question=COUNTS, request_ids=st.lists(TEXTS, max_size=5)),
+)
+FINAL_COUNTS = st.builds(
+    FinalCounts,
+    request_id=TEXTS,
+    attempt=COUNTS,
+    prompt_tokens=COUNTS,
+    cached_tokens=COUNTS,
+    output_tokens=COUNTS,
+    finish_reason=st.sampled_from(FinishReason),
 )
 WORKER_MESSAGES: st.SearchStrategy[WorkerMessage] = st.one_of(
     st.builds(
         Welcome, protocol_version=COUNTS, incarnation=TEXTS, base_digest=DIGESTS, limits=LIMITS
     ),
     st.builds(StepOutputs, incarnation=TEXTS, step=COUNTS, outputs=st.lists(OUTPUTS, max_size=3)),
+    st.builds(
+        Recounted,
+        incarnation=TEXTS,
+        question=COUNTS,
+        ended=st.lists(FINAL_COUNTS, max_size=3),
+        running=st.lists(TEXTS, max_size=3),
+    ),
 )
 EVENT_MESSAGES: st.SearchStrategy[EventMessage] = st.builds(
     Heartbeat,

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from loraplex.engine.protocol.messages import StepOutputs
+from loraplex.engine.protocol.messages import StepOutputs, WorkerMessage
 from loraplex.engine.serving.commands import Add, CancelRequest, EndAll, Inbox, Reconcile
 from loraplex.engine.serving.engine_loop import EngineLoop
 from loraplex.engine.serving.progress import Progress
@@ -31,7 +31,8 @@ class EngineLoopMachine(RuleBasedStateMachine):
         self.waiting: dict[str, bytes] = {}
         self.ends: Counter[str] = Counter()
 
-    def receive(self, gateway: bytes, step: StepOutputs) -> None:
+    def receive(self, gateway: bytes, step: WorkerMessage) -> None:
+        assert isinstance(step, StepOutputs)
         for output in step.outputs:
             if output.request_id == "unknown":
                 assert output.failure is not None

@@ -10,6 +10,7 @@ import zmq
 from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
+    Acknowledge,
     Cancel,
     EventMessage,
     GatewayMessage,
@@ -17,6 +18,8 @@ from loraplex.engine.protocol.messages import (
     Heartbeat,
     Hello,
     KeepAlive,
+    Recount,
+    Recounted,
     RequestOutput,
     StepOutputs,
     Submit,
@@ -29,7 +32,7 @@ from loraplex.engine.serving.identity import CurvePair
 
 ANSWER_MILLISECONDS = 5000
 END_SECONDS = 60.0
-Message = TypeVar("Message", Welcome, StepOutputs)
+Message = TypeVar("Message", Welcome, StepOutputs, Recounted)
 
 
 def a_request(
@@ -47,6 +50,7 @@ class WireGateway:
     def __init__(self, worker: WorkerRegistration, keys: CurvePair, name: str = "g1") -> None:
         self.incarnation = worker.incarnation
         self.name = name
+        self._questions = 0
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._dealer = self._connect(zmq.DEALER, worker, keys, worker.requests_endpoint)
         self._subscriber = self._connect(zmq.SUB, worker, keys, worker.events_endpoint)
@@ -74,6 +78,19 @@ class WireGateway:
 
     def keep_alive(self, *request_ids: str) -> None:
         self.send(KeepAlive(self.incarnation, list(request_ids)))
+
+    def acknowledge(self, *request_ids: str) -> None:
+        self.send(Acknowledge(self.incarnation, list(request_ids)))
+
+    def recount(self, *request_ids: str) -> Recounted:
+        """What the worker says became of the requests; outputs that come meanwhile are dropped."""
+        self._questions += 1
+        self.send(Recount(self.incarnation, self._questions, list(request_ids)))
+        while True:
+            answer = msgspec.msgpack.decode(self._receive(self._dealer), type=WorkerMessage)
+            if isinstance(answer, Recounted):
+                assert answer.question == self._questions
+                return answer
 
     def send(self, message: GatewayMessage) -> None:
         self._dealer.send(msgspec.msgpack.encode(message))

@@ -14,10 +14,16 @@ peer to whoever binds its address next: a message for another incarnation is dro
                        ◀───────────    StepOutputs (one batch a step and gateway)
       Cancel           ───────────▶                (the request still ends with a finish_reason)
       KeepAlive (1/s)  ───────────▶                (a silent gateway's requests are cancelled)
+      Acknowledge      ───────────▶                (the bill of these is written)
+      Recount          ───────────▶                (of requests whose own gateway is gone)
+                       ◀───────────    Recounted
 
 KeepAlive names every request the gateway still waits for. Messages of one gateway arrive in order,
 so both sides can reconcile: the worker cancels what is not named, and fails what it does not know.
 Neither a lost Cancel nor a lost last output can leave a request behind.
+
+A worker keeps the final counts of every request, however it ended, until a gateway acknowledges
+them, so that the bill of a gateway that died can be written by another one.
 """
 
 from enum import IntEnum, StrEnum
@@ -30,7 +36,7 @@ from loraplex.engine.protocol.errors import ENGINE_ERRORS, DomainError, EngineFa
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.sampling import SamplingParams
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 HEARTBEAT_SECONDS = 0.5
 SILENCE_SECONDS = 2.0
 """A worker or gateway not heard of for this long is treated as lost."""
@@ -161,7 +167,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     `fair_weight` is the tenant's share of a busy engine beside tenants of weight 1. The first
     `public_prefix_tokens` of the prompt were declared public by an operator: their blocks of the
     base model's KV are stored once for all tenants. Without `use_prefix_cache` the request
-    neither finds nor leaves blocks.
+    neither finds nor leaves blocks. `attempt` is 1 where a first worker was lost before it had
+    given any output.
     """
 
     request_id: str
@@ -173,6 +180,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     fair_weight: float = 1.0
     public_prefix_tokens: int = 0
     use_prefix_cache: bool = True
+    attempt: int = 0
 
 
 # Gateway to worker
@@ -207,7 +215,22 @@ class Foretell(msgspec.Struct, frozen=True, tag=True):
     adapters: list[AdapterRef]
 
 
-GatewayMessage = Hello | Submit | Cancel | KeepAlive | Foretell
+class Acknowledge(msgspec.Struct, frozen=True, tag=True):
+    """The bill of these requests is written: their counts need not be kept any more."""
+
+    incarnation: str
+    request_ids: list[str]
+
+
+class Recount(msgspec.Struct, frozen=True, tag=True):
+    """What became of these requests, of any gateway? `question` comes back with the answer."""
+
+    incarnation: str
+    question: int
+    request_ids: list[str]
+
+
+GatewayMessage = Hello | Submit | Cancel | KeepAlive | Foretell | Acknowledge | Recount
 
 
 # Worker to gateway
@@ -302,7 +325,30 @@ class StepOutputs(msgspec.Struct, frozen=True, tag=True):
     outputs: list[RequestOutput]
 
 
-WorkerMessage = Welcome | StepOutputs
+class FinalCounts(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one request used in all, on this worker; `prompt_tokens` include `cached_tokens`."""
+
+    request_id: str
+    attempt: int
+    prompt_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    finish_reason: FinishReason
+
+
+class Recounted(msgspec.Struct, frozen=True, tag=True):
+    """Of the requests asked for: those that have ended, and those that still run.
+
+    The others this incarnation has never had, or has had acknowledged, or has kept too long.
+    """
+
+    incarnation: str
+    question: int
+    ended: list[FinalCounts]
+    running: list[str]
+
+
+WorkerMessage = Welcome | StepOutputs | Recounted
 
 
 # Events

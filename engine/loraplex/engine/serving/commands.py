@@ -32,6 +32,22 @@ class Reconcile:
 
 
 @dataclass(frozen=True, slots=True)
+class Forget:
+    """The counts of these ended requests are billed."""
+
+    request_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Answer this gateway what became of the requests."""
+
+    gateway: GatewayIdentity
+    question: int
+    request_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Expect:
     """Bring these adapters near: requests for them may come."""
 
@@ -50,7 +66,7 @@ class EndAll:
     """End every request: the worker is shutting down."""
 
 
-Command = Add | CancelRequest | Reconcile | Expect | Pin | EndAll
+Command = Add | CancelRequest | Reconcile | Forget | Tell | Expect | Pin | EndAll
 
 
 class Inbox:

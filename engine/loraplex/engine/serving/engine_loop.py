@@ -9,11 +9,14 @@ from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import DomainError, EngineFailure, WorkerLost
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.messages import (
+    FinalCounts,
     FinishReason,
     GenerationRequest,
+    Recounted,
     RequestFailure,
     RequestOutput,
     StepOutputs,
+    WorkerMessage,
 )
 from loraplex.engine.serving.commands import (
     Add,
@@ -21,11 +24,14 @@ from loraplex.engine.serving.commands import (
     Command,
     EndAll,
     Expect,
+    Forget,
     GatewayIdentity,
     Inbox,
     Pin,
     Reconcile,
+    Tell,
 )
+from loraplex.engine.serving.final_counts import KeptCounts
 from loraplex.engine.serving.interface import Engine
 from loraplex.engine.serving.progress import Progress
 
@@ -37,7 +43,7 @@ IDLE_SECONDS = 0.5
 FAILED_STEPS_LIMIT = 3
 """Steps that may fail in a row before the engine counts as broken and the process ends."""
 
-Send = Callable[[GatewayIdentity, StepOutputs], None]
+Send = Callable[[GatewayIdentity, WorkerMessage], None]
 
 
 class EngineBroken(Exception):
@@ -49,7 +55,22 @@ class InFlight:
     """A request of this worker: who waits for it, and how much it was told of."""
 
     gateway: GatewayIdentity
+    attempt: int
+    prompt_tokens: int
+    cached_tokens: int = 0
     output_tokens: int = 0
+    is_billed: bool = False
+    """Its gateway has cancelled it and written its bill, before it came to an end."""
+
+    def counts(self, request_id: str, finish_reason: FinishReason) -> FinalCounts:
+        return FinalCounts(
+            request_id=request_id,
+            attempt=self.attempt,
+            prompt_tokens=self.prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            output_tokens=self.output_tokens,
+            finish_reason=finish_reason,
+        )
 
 
 class EngineLoop:
@@ -64,6 +85,7 @@ class EngineLoop:
         self._send = send
         self._incarnation = incarnation
         self._requests: dict[str, InFlight] = {}
+        self._ended = KeptCounts()
         self._outputs: defaultdict[GatewayIdentity, list[RequestOutput]] = defaultdict(list)
         self._failed_steps = 0
         self._pinned: set[tuple[TenantNamespace, Digest]] = set()
@@ -102,9 +124,22 @@ class EngineLoop:
             return
         self._failed_steps = 0
         request.output_tokens = output.output_tokens
+        request.cached_tokens = max(request.cached_tokens, output.cached_tokens)
         if output.finish_reason is not None:
-            del self._requests[output.request_id]
+            self._end(output.request_id, output.finish_reason)
         self._outputs[request.gateway].append(output)
+
+    def _end(self, request_id: str, finish_reason: FinishReason) -> InFlight:
+        request = self._requests.pop(request_id)
+        if not request.is_billed:
+            self._ended.keep(request.counts(request_id, finish_reason))
+        return request
+
+    def _forget(self, request_ids: Sequence[str]) -> None:
+        self._ended.acknowledge(request_ids)
+        for request_id in request_ids:
+            if running := self._requests.get(request_id):
+                running.is_billed = True
 
     def _obey(self, command: Command) -> None:
         match command:
@@ -115,6 +150,10 @@ class EngineLoop:
                     self._engine.cancel(request_id)
             case Reconcile(gateway, request_ids):
                 self._reconcile(gateway, request_ids)
+            case Forget(request_ids):
+                self._forget(request_ids)
+            case Tell(gateway, question, request_ids):
+                self._tell(gateway, question, request_ids)
             case Pin(adapters):
                 self._pin(adapters)
             case Expect(adapters):
@@ -132,7 +171,9 @@ class EngineLoop:
             # A failure would carry the same name and so end the first one at its gateway.
             log.warning("request %s was sent twice; the second is dropped", request_id)
             return
-        self._requests[request_id] = InFlight(gateway)
+        self._requests[request_id] = InFlight(
+            gateway, request.attempt, len(request.prompt_token_ids)
+        )
         try:
             self._engine.add(request)
         except DomainError as error:
@@ -142,6 +183,11 @@ class EngineLoop:
             self._engine.cancel(request_id)
             message = f"The engine could not take the request: {type(error).__name__}."
             self._fail(request_id, EngineFailure(message))
+
+    def _tell(self, gateway: GatewayIdentity, question: int, request_ids: Sequence[str]) -> None:
+        running = [one for one in request_ids if one in self._requests]
+        ended = self._ended.find(request_ids)
+        self._send(gateway, Recounted(self._incarnation, question, ended, running))
 
     def _pin(self, adapters: Sequence[AdapterRef]) -> None:
         wanted = {(one.namespace, one.spec.digest): one for one in adapters}
@@ -179,7 +225,7 @@ class EngineLoop:
             self._fail(request_id, error)
 
     def _fail(self, request_id: str, error: DomainError) -> None:
-        request = self._requests.pop(request_id)
+        request = self._end(request_id, FinishReason.ERROR)
         self._outputs[request.gateway].append(_failed(request_id, request.output_tokens, error))
 
     def _flush(self) -> None:

@@ -15,27 +15,32 @@ import zmq
 from loraplex.engine.protocol.errors import WorkerLost
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
+    Acknowledge,
     Cancel,
     FinishReason,
     Foretell,
     GatewayMessage,
     Hello,
     KeepAlive,
+    Recount,
     RequestFailure,
     RequestOutput,
     StepOutputs,
     Submit,
     Welcome,
     WorkerLimits,
+    WorkerMessage,
 )
 from loraplex.engine.serving.authentication import protect
 from loraplex.engine.serving.commands import (
     Add,
     CancelRequest,
     Expect,
+    Forget,
     GatewayIdentity,
     Inbox,
     Reconcile,
+    Tell,
 )
 from loraplex.engine.serving.identity import WorkerIdentity
 
@@ -58,8 +63,8 @@ class Outlet:
         self._socket.connect(address)
         self._encoder = msgspec.msgpack.Encoder()
 
-    def send(self, gateway: GatewayIdentity, outputs: StepOutputs) -> None:
-        self._socket.send_multipart([gateway, self._encoder.encode(outputs)])
+    def send(self, gateway: GatewayIdentity, message: WorkerMessage) -> None:
+        self._socket.send_multipart([gateway, self._encoder.encode(message)])
 
     def close(self) -> None:
         self._socket.close()
@@ -153,6 +158,10 @@ class Transport:
                 self._inbox.put(CancelRequest(gateway, request_id))
             case Foretell(adapters=adapters):
                 self._inbox.put(Expect(adapters))
+            case Acknowledge(request_ids=request_ids):
+                self._inbox.put(Forget(request_ids))
+            case Recount(question=question, request_ids=request_ids):
+                self._inbox.put(Tell(gateway, question, request_ids))
             case KeepAlive(request_ids=request_ids):
                 self._inbox.put(Reconcile(gateway, frozenset(request_ids)))
 
