@@ -35,18 +35,21 @@ class Settlements:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def record(self, principal: TenantPrincipal, usage: Usage) -> None:
-        """Settle; a database that is away is tried again. Settling twice changes nothing."""
+    async def record(self, principal: TenantPrincipal, usage: Usage) -> bool:
+        """Settle; a database that is away is tried again. Settling twice changes nothing.
+
+        Whether it is settled now.
+        """
         delay_seconds, waited_seconds = FIRST_DELAY_SECONDS, 0.0
         while True:
             try:
                 await self._admission.settle(principal, usage)
-                return
+                return True
             except (DBAPIError, PoolTimeout, OSError) as error:
                 if waited_seconds >= GIVE_UP_SECONDS:
                     log.error("settlement_lost", request_id=usage.request_id, exc_info=error)
                     self._metrics.settlements_lost.inc()
-                    return
+                    return False
             await asyncio.sleep(delay_seconds)
             waited_seconds += delay_seconds
             delay_seconds = min(2 * delay_seconds, LONGEST_DELAY_SECONDS)

@@ -17,6 +17,7 @@ from loraplex.engine.protocol.errors import (
 )
 from loraplex.engine.protocol.messages import FinishReason, RequestOutput
 from loraplex.platform.pools.fleet import WORKER_WAIT_SECONDS, WorkerFleet
+from loraplex.platform.pools.recounting import Placement
 from loraplex.platform.pools.views import WorkerState
 from tests.engine.worker.echo_engine import MAX_TOKENS, POISON
 from tests.engine.worker.wire import a_request
@@ -41,7 +42,7 @@ async def run(
     fleet: WorkerFleet, base_name: str, prompt: list[int] | None = None, max_tokens: int = 5
 ) -> list[RequestOutput]:
     request = a_request(new_id(), prompt, max_tokens)
-    async with aclosing(fleet.generate(base_name, request)) as outputs:
+    async with aclosing(fleet.generate(base_name, request, Placement())) as outputs:
         return [output async for output in outputs]
 
 
@@ -128,7 +129,10 @@ async def test_a_killed_workers_requests_end_soon_and_others_go_on(
     async with listener.running():
         workers = [launch(), launch()]
         await until(lambda: all(is_live(fleet, worker) for worker in workers))
-        streams = [fleet.generate(base_name, a_request(new_id(), max_tokens=500)) for _ in workers]
+        streams = [
+            fleet.generate(base_name, a_request(new_id(), max_tokens=500), Placement())
+            for _ in workers
+        ]
         for stream in streams:
             assert (await anext(stream)).output_tokens == 1
         victim, survivor = workers
@@ -161,7 +165,7 @@ async def test_a_kill_is_noticed_within_the_silence(
     async with listener.running():
         worker = launch()
         await until(lambda: is_live(fleet, worker))
-        stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG))
+        stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG), Placement())
         await anext(stream)
         worker.kill()
         killed_at = time.monotonic()
@@ -176,7 +180,7 @@ async def test_a_stopped_process_is_silent_and_comes_back(
     async with listener.running():
         worker = launch()
         await until(lambda: is_live(fleet, worker))
-        stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG))
+        stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG), Placement())
         await anext(stream)
         worker.signal(signal.SIGSTOP)
         stopped_at = time.monotonic()
@@ -202,7 +206,7 @@ async def test_closing_the_stream_cancels_on_the_worker(
     async with listener.running():
         worker = launch()
         await until(lambda: is_live(fleet, worker))
-        stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG))
+        stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG), Placement())
         await anext(stream)
         await until(lambda: reported_running(fleet, worker) == 1)
         await stream.aclose()

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.protocol.messages import FinishReason, GenerationRequest
 from loraplex.platform.metering.prices import Price
 from loraplex.platform.metering.service import Usage
+from loraplex.platform.pools.recounting import Placement
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Choice:
     request: GenerationRequest
     text: ChoiceText
     cached_tokens: int = 0
+    placement: Placement = field(default_factory=Placement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,9 @@ class Call:
             self._pieces.put_nowait(error)
 
     async def _generate(self, choice: Choice) -> None:
-        outputs = self._services.fleet.generate(self._resolved.base_name, choice.request)
+        outputs = self._services.fleet.generate(
+            self._resolved.base_name, choice.request, choice.placement
+        )
         # Leaving early, because a stop string ended the text, cancels the rest on the worker.
         async with aclosing(outputs):
             async for output in outputs:
@@ -174,7 +178,7 @@ class Call:
         self._clock.finish(outcome, used.prompt_tokens, self.choices, failure)
         has_run = used.output_tokens > 0
         served = self._resolved
-        await self._services.settlements.record(
+        is_billed = await self._services.settlements.record(
             self._principal,
             Usage(
                 request_id=self.request_id,
@@ -195,6 +199,10 @@ class Call:
                 duration_ms=self._clock.elapsed_ms,
             ),
         )
+        if is_billed:
+            self._services.fleet.acknowledge(
+                {choice.request.request_id: choice.placement for choice in self.choices}
+            )
 
 
 def code_of(failure: Exception | None) -> str | None:

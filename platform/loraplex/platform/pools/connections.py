@@ -13,6 +13,7 @@ from loraplex.engine.protocol.errors import DomainError, WorkerLost
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
     SILENCE_SECONDS,
+    Acknowledge,
     Cancel,
     FinishReason,
     Foretell,
@@ -21,12 +22,15 @@ from loraplex.engine.protocol.messages import (
     Heartbeat,
     Hello,
     KeepAlive,
+    Recount,
+    Recounted,
     RequestOutput,
     StepOutputs,
     Submit,
     Welcome,
     WorkerRegistration,
 )
+from loraplex.platform.pools.recounting import Questions
 from loraplex.platform.pools.sockets import GatewayIdentity, WireEvent, WorkerSockets
 from loraplex.platform.pools.views import WorkerState, WorkerView
 from loraplex.platform.routing.policy import Candidate
@@ -36,6 +40,9 @@ log = logging.getLogger(__name__)
 KEEP_ALIVE_SECONDS = 1.0
 STEP_DEADLINE_SECONDS = 60.0
 """A step that runs longer counts as stuck. A long prefill chunk on a busy CPU takes seconds."""
+
+RECOUNT_SECONDS = 5.0
+"""How long an answer about past requests may take: it comes between two steps."""
 
 
 class WorkerConnection:
@@ -64,6 +71,7 @@ class WorkerConnection:
         self._heartbeat: Heartbeat | None = None
         self._own_requests_then = 0
         self._streams: dict[str, asyncio.Queue[RequestOutput | DomainError]] = {}
+        self._questions = Questions()
         self._sockets = WorkerSockets(context, registration, gateway)
         self._tasks = [
             self._start(self._watch_wire()),
@@ -100,6 +108,9 @@ class WorkerConnection:
     def _is_stuck(self) -> bool:
         beat = self._heartbeat
         return beat is not None and beat.step_running_seconds > self._step_deadline_seconds
+
+    def serves(self, base_name: str) -> bool:
+        return self.registration.base_name == base_name
 
     def candidate(self) -> Candidate:
         """What routing should know of the worker now."""
@@ -161,6 +172,22 @@ class WorkerConnection:
     def foretell(self, adapters: Sequence[AdapterRef]) -> None:
         """Say that requests for these adapters may come."""
         self._send(Foretell(self.registration.incarnation, list(adapters)))
+
+    def acknowledge(self, request_ids: Sequence[str]) -> None:
+        """Say that these requests are billed, so that their counts need not be kept."""
+        self._send(Acknowledge(self.registration.incarnation, list(request_ids)))
+
+    async def recount(self, request_ids: Sequence[str]) -> Recounted | None:
+        """What the worker knows of these requests, of any gateway; None unless it says in time."""
+        if self.state is not WorkerState.LIVE:
+            return None
+        number, answer = self._questions.ask()
+        self._send(Recount(self.registration.incarnation, number, list(request_ids)))
+        try:
+            async with asyncio.timeout(RECOUNT_SECONDS):
+                return await answer
+        except TimeoutError:
+            return None
 
     def _accept(self, output: RequestOutput | DomainError, received_tokens: int) -> RequestOutput:
         if isinstance(output, DomainError):
@@ -230,6 +257,9 @@ class WorkerConnection:
                 case Welcome() as welcome:
                     self._hear()
                     self._be_welcome(welcome)
+                case Recounted() as recounted:
+                    self._hear()
+                    self._questions.answer(recounted)
                 case StepOutputs(outputs=outputs):
                     self._hear()
                     for output in outputs:

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 
+import msgspec
 import zmq.asyncio
 
 from loraplex.engine.protocol.adapter import AdapterRef
@@ -20,6 +22,7 @@ from loraplex.engine.protocol.messages import (
 )
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.pools.connections import WorkerConnection
+from loraplex.platform.pools.recounting import Placement, Recount, combine
 from loraplex.platform.pools.repository import RegisteredWorker, WorkerRepository
 from loraplex.platform.pools.sockets import GatewayIdentity
 from loraplex.platform.pools.views import WorkerView
@@ -84,15 +87,16 @@ class WorkerFleet:
             await asyncio.to_thread(self._context.term)
 
     async def generate(
-        self, base_name: str, request: GenerationRequest
+        self, base_name: str, request: GenerationRequest, placement: Placement
     ) -> AsyncGenerator[RequestOutput, None]:
         """Run a request on the least loaded worker; yields outputs until a finish_reason.
 
-        Closing the generator cancels the request on its worker. A worker that is lost before its
-        first output is replaced by another one, once. Raises NoWorkerAvailable, WorkerLost or what
-        the worker refused the request with.
+        `placement` learns where. Closing the generator cancels the request on its worker. A worker
+        that is lost before its first output is replaced by another one, once. Raises
+        NoWorkerAvailable, WorkerLost or what the worker refused the request with.
         """
         connection = await self._wait_for_worker(base_name, request)
+        placement.worker_ids.append(connection.registration.worker_id)
         has_output = False
         try:
             async with aclosing(connection.generate(request)) as outputs:
@@ -104,9 +108,32 @@ class WorkerFleet:
             substitute = self._choose(base_name, request, besides=connection)
             if has_output or substitute is None:
                 raise
-        async with aclosing(substitute.generate(request)) as outputs:
+        placement.worker_ids.append(substitute.registration.worker_id)
+        again = msgspec.structs.replace(request, attempt=request.attempt + 1)
+        async with aclosing(substitute.generate(again)) as outputs:
             async for output in outputs:
                 yield output
+
+    def acknowledge(self, billed: Mapping[str, Placement]) -> None:
+        """Tell workers that these requests' bill is written; never waits."""
+        by_worker: defaultdict[str, list[str]] = defaultdict(list)
+        for request_id, placement in billed.items():
+            for worker_id in placement.worker_ids:
+                by_worker[worker_id].append(request_id)
+        for worker_id, request_ids in by_worker.items():
+            if connection := self._connections.get(worker_id):
+                connection.acknowledge(request_ids)
+
+    async def recount(self, base_name: str, request_ids: Sequence[str]) -> Recount:
+        """Ask every worker of a base what became of these requests, of whichever gateway."""
+        asked = [one for one in self._connections.values() if one.serves(base_name)]
+        return combine(await asyncio.gather(*(one.recount(request_ids) for one in asked)))
+
+    def forget(self, base_name: str, request_ids: Sequence[str]) -> None:
+        """Tell every worker of a base that these requests are billed."""
+        for one in self._connections.values():
+            if one.serves(base_name):
+                one.acknowledge(request_ids)
 
     def foretell(
         self, base_name: str, adapters: Sequence[AdapterRef], *, everywhere: bool = False
@@ -166,7 +193,7 @@ class WorkerFleet:
             one
             for one in self._connections.values()
             if one.is_routable
-            and one.registration.base_name == base_name
+            and one.serves(base_name)
             and one.registration.role is Role.UNIFIED
             and not self._is_drained(one.registration.pool)
         ]

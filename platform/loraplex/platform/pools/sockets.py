@@ -17,6 +17,7 @@ from loraplex.engine.protocol.messages import (
     EventMessage,
     GatewayMessage,
     Heartbeat,
+    Recounted,
     StepOutputs,
     Welcome,
     WorkerMessage,
@@ -30,7 +31,7 @@ RECONNECT_MILLISECONDS = 1000
 GOODBYE_MILLISECONDS = 200
 """How long a closing socket may take to send its last cancellations."""
 
-Message = TypeVar("Message", Welcome | StepOutputs, Heartbeat)
+Message = TypeVar("Message", Welcome | StepOutputs | Recounted, Heartbeat)
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class WorkerSockets:
         # Without a high-water mark ZeroMQ takes it at once, so the future needs no waiting for.
         self._dealer.send(self._encoder.encode(message))
 
-    async def next_reply(self) -> Welcome | StepOutputs:
+    async def next_reply(self) -> WorkerMessage:
         while (reply := self._decode(self._replies, await self._dealer.recv())) is None:
             pass
         return reply
