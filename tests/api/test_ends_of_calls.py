@@ -79,7 +79,7 @@ def test_a_tenant_runs_only_so_many_requests_at_once(
     assert refused.answer().status == 429
     assert int(refused.answer().headers["Retry-After"]) >= 1
     error = refused.json()["error"]
-    assert (error["code"], error["type"]) == ("too_many_concurrent_requests", "rate_limit_error")
+    assert (error["code"], error["type"]) == ("rate_limit_exceeded", "rate_limit_error")
     running.close()
     eventually("its place to be free", lambda: reservations(gateway_settings, small) == 0)
     for _ in range(3):  # one after another fits, without waiting

@@ -12,12 +12,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from loraplex.api.idempotency import Replay, replay
+from loraplex.api.limit_headers import limit_headers
 from loraplex.api.openai.answer_schemas import OpenAIError, OpenAIErrorBody
 from loraplex.api.refusals import DatabaseUnavailable, RouteNotFound
 from loraplex.api.schemas import Problem
 from loraplex.api.served import version_header
 from loraplex.api.validation import refusal
 from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.platform.admission.errors import LimitRefusal
 from loraplex.platform.metrics import REFUSALS
 
 log = structlog.get_logger(__name__)
@@ -33,6 +35,7 @@ STATUS = {
     Kind.TOO_LARGE: 413,
     Kind.UNPROCESSABLE: 422,
     Kind.LIMITED: 429,
+    Kind.EXHAUSTED: 429,
     Kind.OVERLOADED: 503,
 }
 
@@ -135,6 +138,10 @@ def headers_of(error: DomainError) -> dict[str, str]:
     is_under_way = error.kind is Kind.CONFLICT and error.retry_after_seconds is not None
     if error.kind in (Kind.LIMITED, Kind.OVERLOADED) or is_under_way:
         headers["Retry-After"] = str(max(1, error.retry_after_seconds or 1))
+    if error.kind is Kind.EXHAUSTED:
+        headers["x-should-retry"] = "false"
+    if isinstance(error, LimitRefusal):
+        headers |= limit_headers(error.windows)
     return headers
 
 

@@ -5,79 +5,23 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select, update
 
-from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.platform.admission.errors import TooManyConcurrentRequests
-from loraplex.platform.admission.models import Reservation
+from loraplex.platform.admission.errors import RateLimitExceeded
+from loraplex.platform.admission.models import Reservation, Subject
 from loraplex.platform.admission.service import LEASE, Admission, sweep_reservations
 from loraplex.platform.database.sessions import Database
-from loraplex.platform.metering.models import LedgerEntry
-from loraplex.platform.metering.service import Usage
-from loraplex.platform.secrets import SecretKeys
-from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.errors import TenantSuspended
-from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant, TenantState
-from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
-from tests.platform.metering.made import FREE
+from loraplex.platform.tenancy.principals import TenantPrincipal
+from tests.platform.admission.conftest import (
+    demand,
+    entries,
+    new_principal,
+    reserved,
+    set_limits,
+    usage,
+)
 
 LIMIT = 8
-
-
-async def new_principal(system: Database, limit: int = LIMIT) -> TenantPrincipal:
-    administration = TenantAdministration(SecretKeys(["k" * 32]))
-    async with system.unit_of_work() as session:
-        tenant = await administration.create_tenant(
-            session, f"t-{uuid4().hex}", max_concurrent_requests=limit
-        )
-        key, _ = await administration.create_key(session, tenant, "ci")
-    return TenantPrincipal(
-        tenant_id=TenantId(tenant.id),
-        tenant_name=tenant.name,
-        namespace=TenantNamespace(tenant.namespace),
-        key_id=key.id,
-        member_id=None,
-        role=Role.OWNER,
-        scopes=SCOPES_OF[Role.OWNER],
-        models=None,
-        label=key.label,
-        max_concurrent_requests=limit,
-    )
-
-
-@pytest.fixture
-async def principal(system_database: Database) -> TenantPrincipal:
-    return await new_principal(system_database)
-
-
-@pytest.fixture
-def admission(database: Database) -> Admission:
-    return Admission(database, "gateway-1")
-
-
-def usage(request_id: str, output_tokens: int = 5) -> Usage:
-    return Usage(
-        request_id=request_id,
-        model="support",
-        price=FREE,
-        adapter_digest=None,
-        prompt_tokens=3,
-        cached_tokens=0,
-        output_tokens=output_tokens,
-        outcome="stop",
-        admitted_at=datetime.now(UTC),
-    )
-
-
-async def reserved(system: Database, principal: TenantPrincipal) -> list[str]:
-    async with system.unit_of_work() as session:
-        mine = select(Reservation.request_id).where(Reservation.tenant_id == principal.tenant_id)
-        return sorted((await session.scalars(mine)).all())
-
-
-async def entries(system: Database, principal: TenantPrincipal) -> list[LedgerEntry]:
-    async with system.unit_of_work() as session:
-        mine = select(LedgerEntry).where(LedgerEntry.tenant_id == principal.tenant_id)
-        return list((await session.scalars(mine)).all())
 
 
 async def set_expiry(system: Database, principal: TenantPrincipal, seconds: float) -> None:
@@ -94,8 +38,8 @@ async def test_of_fifty_at_once_exactly_the_limit_pass(
 
     async def attempt(number: int) -> bool:
         try:
-            await gateways[number % 3].admit(principal, f"request-{number}")
-        except TooManyConcurrentRequests:
+            await gateways[number % 3].admit(principal, f"request-{number}", demand())
+        except RateLimitExceeded:
             return False
         return True
 
@@ -105,30 +49,34 @@ async def test_of_fifty_at_once_exactly_the_limit_pass(
 
 
 async def test_the_refusal_names_the_limit(admission: Admission, system_database: Database) -> None:
-    principal = await new_principal(system_database, limit=0)
-    with pytest.raises(TooManyConcurrentRequests) as caught:
-        await admission.admit(principal, "one")
-    assert (caught.value.rule, caught.value.value) == ("max_concurrent_requests", 0)
-    assert caught.value.retry_after_seconds == 1
+    principal = await new_principal(system_database, max_concurrent_requests=0)
+    with pytest.raises(RateLimitExceeded) as caught:
+        await admission.admit(principal, "one", demand())
+    refusal = caught.value
+    assert (refusal.subject, refusal.dimension) == ("tenant", "max_concurrent_requests")
+    assert (refusal.limit, refusal.used, refusal.retry_after_seconds) == (0, 0, 1)
 
 
 async def test_the_limit_that_counts_is_the_one_in_the_database(
     admission: Admission, system_database: Database, principal: TenantPrincipal
 ) -> None:
     async with system_database.unit_of_work() as session:
-        mine = update(Tenant).where(Tenant.id == principal.tenant_id)
-        await session.execute(mine.values(max_concurrent_requests=1))
-    await admission.admit(principal, "one")
-    with pytest.raises(TooManyConcurrentRequests):
-        await admission.admit(principal, "two")
+        await set_limits(
+            session, principal.tenant_id, Subject.TENANT, "", max_concurrent_requests=1
+        )
+    await admission.admit(principal, "one", demand())
+    with pytest.raises(RateLimitExceeded):
+        await admission.admit(principal, "two", demand())
 
 
 async def test_a_neighbours_requests_do_not_count(
     admission: Admission, system_database: Database
 ) -> None:
-    mine, theirs = [await new_principal(system_database, limit=1) for _ in range(2)]
-    await admission.admit(mine, "one")
-    await admission.admit(theirs, "one")
+    mine, theirs = [
+        await new_principal(system_database, max_concurrent_requests=1) for _ in range(2)
+    ]
+    await admission.admit(mine, "one", demand())
+    await admission.admit(theirs, "one", demand())
 
 
 async def test_a_suspended_tenant_is_not_admitted(
@@ -138,29 +86,31 @@ async def test_a_suspended_tenant_is_not_admitted(
         mine = update(Tenant).where(Tenant.id == principal.tenant_id)
         await session.execute(mine.values(state=TenantState.SUSPENDED))
     with pytest.raises(TenantSuspended):
-        await admission.admit(principal, "one")
+        await admission.admit(principal, "one", demand())
     assert await reserved(system_database, principal) == []
 
 
 async def test_settling_bills_and_gives_the_place_back(
     admission: Admission, system_database: Database
 ) -> None:
-    principal = await new_principal(system_database, limit=1)
-    await admission.admit(principal, "one")
+    principal = await new_principal(system_database, max_concurrent_requests=1)
+    await admission.admit(principal, "one", demand())
     await admission.settle(principal, usage("one"))
     assert await reserved(system_database, principal) == []
     [entry] = await entries(system_database, principal)
     assert (entry.request_id, entry.api_key_id) == ("one", principal.key_id)
     assert (entry.prompt_tokens, entry.cached_tokens, entry.output_tokens) == (3, 0, 5)
-    await admission.admit(principal, "two")
+    await admission.admit(principal, "two", demand())
 
 
 async def test_settling_twice_keeps_the_first_bill(
     admission: Admission, system_database: Database, principal: TenantPrincipal
 ) -> None:
-    await admission.admit(principal, "one")
-    await asyncio.gather(*(admission.settle(principal, usage("one", 5)) for _ in range(5)))
-    await admission.settle(principal, usage("one", 99))
+    await admission.admit(principal, "one", demand())
+    await asyncio.gather(
+        *(admission.settle(principal, usage("one", output_tokens=5)) for _ in range(5))
+    )
+    await admission.settle(principal, usage("one", output_tokens=99))
     [entry] = await entries(system_database, principal)
     assert entry.output_tokens == 5
 
@@ -168,7 +118,7 @@ async def test_settling_twice_keeps_the_first_bill(
 async def test_a_request_whose_lease_lapsed_is_still_billed(
     admission: Admission, system_database: Database, principal: TenantPrincipal
 ) -> None:
-    await admission.admit(principal, "one")
+    await admission.admit(principal, "one", demand())
     await set_expiry(system_database, principal, -1)
     async with system_database.unit_of_work() as session:
         await sweep_reservations(session)
@@ -179,10 +129,10 @@ async def test_a_request_whose_lease_lapsed_is_still_billed(
 async def test_a_lapsed_reservation_holds_no_place_and_is_swept(
     admission: Admission, system_database: Database
 ) -> None:
-    principal = await new_principal(system_database, limit=1)
-    await admission.admit(principal, "dead")
+    principal = await new_principal(system_database, max_concurrent_requests=1)
+    await admission.admit(principal, "dead", demand())
     await set_expiry(system_database, principal, -1)
-    await admission.admit(principal, "alive")
+    await admission.admit(principal, "alive", demand())
     async with system_database.unit_of_work() as session:
         assert await sweep_reservations(session) >= 1
     assert await reserved(system_database, principal) == ["alive"]
@@ -193,10 +143,10 @@ async def test_a_gateway_renews_what_it_runs_and_nothing_else(
 ) -> None:
     neighbour = await new_principal(system_database)
     mine, other = Admission(database, uuid4().hex), Admission(database, uuid4().hex)
-    await mine.admit(principal, "running")
-    await mine.admit(neighbour, "running-too")
-    await mine.admit(principal, "settled-in-vain")
-    await other.admit(principal, "of-another-gateway")
+    await mine.admit(principal, "running", demand())
+    await mine.admit(neighbour, "running-too", demand())
+    await mine.admit(principal, "settled-in-vain", demand())
+    await other.admit(principal, "of-another-gateway", demand())
     for owner in (principal, neighbour):
         await set_expiry(system_database, owner, 1)
     mine._held.discard("settled-in-vain")

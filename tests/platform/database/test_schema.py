@@ -73,7 +73,7 @@ def test_every_tenant_table_shows_app_its_tenant_and_nothing_else(catalogue: Con
     policies = rows(
         catalogue,
         "SELECT tablename, cmd, permissive, qual, with_check FROM pg_policies"
-        " WHERE :app = ANY (roles) OR 'public' = ANY (roles)",
+        " WHERE (:app = ANY (roles) OR 'public' = ANY (roles)) AND permissive = 'PERMISSIVE'",
         app=APP,
     )
     assert sorted(str(table) for table, *_ in policies) == sorted(
@@ -152,6 +152,10 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
         "stored_blobs": {"SELECT", "INSERT"},
         "storage_hours": {"SELECT"},
         "reservations": {"SELECT", "INSERT", "UPDATE", "DELETE"},
+        "limits": {"SELECT", "INSERT", "UPDATE"},
+        "limit_counters": {"SELECT"},
+        "limit_settlements": {"SELECT"},
+        "budget_alerts": {"SELECT", "INSERT"},
         "auth_failures": {"SELECT", "INSERT", "UPDATE"},
         "outbox": {"INSERT"},
         "imports": {"INSERT"},
@@ -263,6 +267,8 @@ def test_functions_that_pass_row_security_are_pinned_and_only_apps(catalogue: Co
         "accept_invitation",
         "sign_in_by_identity",
         "renew_reservations",
+        "admit",
+        "settle",
         "record_platform_event",
         "forget_audit_events",
         "pseudonymise_ledger",

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import structlog
@@ -13,6 +12,7 @@ from loraplex.adapters_registry.versions.views import ResolvedModel
 from loraplex.api.text.choice_text import ChoiceText, Piece
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.protocol.messages import FinishReason, GenerationRequest
+from loraplex.platform.admission.demand import Admitted, Demand, Window
 from loraplex.platform.metering.prices import Price
 from loraplex.platform.metering.service import Usage
 from loraplex.platform.pools.recounting import Placement
@@ -63,11 +63,13 @@ class Call:
     ) -> None:
         self.request_id = arrival.request_id
         self.choices = choices
+        self.windows: tuple[Window, ...] = ()
+        """What is left of the tenant's rates, once the call has begun."""
         self._services = services
         self._principal = principal
         self._model = model
         self._resolved = resolved
-        self._admitted_at: datetime | None = None
+        self._admission: asyncio.Task[Admitted] | None = None
         self._price: Price | None = None
         self._pieces: asyncio.Queue[ChoicePiece | BaseException] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
@@ -81,18 +83,21 @@ class Call:
         Raises the refusal or the failure that came instead: the answer still has no first byte.
         """
         self._services.draining.enter(self)
-        spec = self._resolved.spec
         try:
             self._price = await self._services.prices.current(
                 self._principal.tenant_id, self._resolved.base_name
             )
-            await self._services.admission.admit(
-                self._principal, self.request_id, None if spec is None else spec.weights_digest
+            self._admission = asyncio.create_task(
+                self._services.admission.admit(
+                    self._principal, self.request_id, self._demand(self._price)
+                )
             )
+            # A client that leaves now must not leave behind what Postgres has reserved already:
+            # the settlement waits for the answer.
+            self.windows = (await asyncio.shield(self._admission)).windows
         except BaseException:
             self._services.draining.leave(self)
             raise
-        self._admitted_at = datetime.now(UTC)
         self._tasks = [asyncio.create_task(self._run(choice)) for choice in self.choices]
         self._first = await self._next()
 
@@ -135,6 +140,22 @@ class Call:
             output_tokens=sum(choice.text.output_tokens for choice in self.choices),
         )
 
+    def _demand(self, price: Price) -> Demand:
+        """All that the call may use: its prompts as they are billed, each choice's whole answer."""
+        served, spec = self._resolved, self._resolved.spec
+        return Demand(
+            model=self._model,
+            model_name=served.adapter_name or served.base_name,
+            base_model=served.base_name,
+            price=price,
+            prompt_tokens=self.usage().prompt_tokens,
+            max_output_tokens=sum(one.request.sampling.max_tokens for one in self.choices),
+            adapter_digest=None if spec is None else spec.digest,
+            adapter_id=served.adapter_id,
+            adapter_version=served.version,
+            weights_digest=None if spec is None else spec.weights_digest,
+        )
+
     async def _next(self) -> ChoicePiece:
         piece = await self._pieces.get()
         if isinstance(piece, BaseException):
@@ -171,7 +192,8 @@ class Call:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._services.draining.leave(self)
-        if self._admitted_at is None or self._price is None:
+        admitted = await self._admitted()
+        if admitted is None or self._price is None:
             self._clock.refuse(failure)
             return
         used = self.usage()
@@ -193,7 +215,7 @@ class Call:
                 output_tokens=used.output_tokens,
                 outcome=outcome,
                 error_code=code_of(failure),
-                admitted_at=self._admitted_at,
+                admitted_at=admitted.admitted_at,
                 queue_ms=self._clock.queue_ms,
                 ttft_ms=self._clock.ttft_ms,
                 duration_ms=self._clock.elapsed_ms,
@@ -203,6 +225,13 @@ class Call:
             self._services.fleet.acknowledge(
                 {choice.request.request_id: choice.placement for choice in self.choices}
             )
+
+    async def _admitted(self) -> Admitted | None:
+        """What admission answered, if it let the call in."""
+        if self._admission is None:
+            return None
+        [answer] = await asyncio.gather(self._admission, return_exceptions=True)
+        return answer if isinstance(answer, Admitted) else None
 
 
 def code_of(failure: Exception | None) -> str | None:

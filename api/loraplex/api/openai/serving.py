@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from loraplex.api.errors import INTERNAL, openai_body
+from loraplex.api.limit_headers import limit_headers
 from loraplex.api.openai.answer_schemas import Usage
 from loraplex.api.openai.answers import Gathered, usage_of
 from loraplex.api.openai.call import Call, ChoicePiece
@@ -52,6 +53,7 @@ async def serve(
     gathered = [Gathered() for _ in call.choices]
     try:
         await unless_gone(request, asyncio.create_task(call.begin()))
+        headers = {**headers, **limit_headers(call.windows)}
         if body.stream:
             frames = _frames(call, shape, body.wants_usage)
             return EventStream(frames, headers, on_close=lambda: call.end(CANCELLED))
@@ -66,7 +68,7 @@ async def serve(
         call.end(FAILED, error)
         raise
     await _settled(call.end(COMPLETED))
-    return JSONResponse(shape.whole(gathered, usage_of(call.usage())), headers=dict(headers))
+    return JSONResponse(shape.whole(gathered, usage_of(call.usage())), headers=headers)
 
 
 async def _gather(call: Call, gathered: Sequence[Gathered]) -> None:

@@ -26,6 +26,8 @@ class Kind(StrEnum):
     UNPROCESSABLE = "unprocessable"
     """Well-formed, and contradicts what the caller said before."""
     LIMITED = "limited"
+    EXHAUSTED = "exhausted"
+    """Limited until somebody changes something: trying again is in vain."""
     OVERLOADED = "overloaded"
 
 

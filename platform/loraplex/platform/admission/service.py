@@ -1,39 +1,37 @@
-"""Lets a request in, or not, and settles it when it ends: one transaction each.
+"""Lets a request in, or not, and settles it when it ends: one statement and transaction each.
 
 A reservation is a lease. The gateway that holds it renews it while the request runs; what a dead
-gateway held lapses, counts no longer, and is swept.
+gateway held lapses, holds no place among the concurrent requests any more, and is swept.
 """
 
 import asyncio
-from datetime import timedelta
-from typing import NoReturn
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import String, Uuid, bindparam, delete, func, literal, select, text
-from sqlalchemy.dialects.postgresql import insert
+import msgspec
+from sqlalchemy import bindparam, delete, func, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession
 from structlog import get_logger
 
-from loraplex.engine.protocol.identity import Digest
-from loraplex.platform.admission.errors import TooManyConcurrentRequests
+from loraplex.platform.admission import budgets
+from loraplex.platform.admission.demand import Admitted, Demand, Payer, Window
+from loraplex.platform.admission.errors import REFUSALS, BudgetExhausted
 from loraplex.platform.admission.models import Reservation
 from loraplex.platform.database.sessions import Database
-from loraplex.platform.metering import service as metering
-from loraplex.platform.metering.service import Usage
+from loraplex.platform.metering.service import Usage, entry_of
 from loraplex.platform.tenancy.errors import TenantSuspended
-from loraplex.platform.tenancy.models import Tenant, TenantState
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 LEASE = timedelta(seconds=30)
 RENEW_SECONDS = 10
 
-# The lock makes the count and the insert one step for each tenant, without a write to its row.
-# Losing a reservation in a crash does no harm, so its commit need not wait for the disk.
-BEGIN_ADMISSION = text(
-    "SELECT set_config('synchronous_commit', 'off', true),"
-    " pg_advisory_xact_lock(hashtextextended(:tenant, 0))"
+ADMIT = text("SELECT gateway.admit(:tenant, CAST(:request AS jsonb), :lease)").bindparams(
+    bindparam("lease", LEASE)
 )
+SETTLE = text("SELECT gateway.settle(:tenant, CAST(:entry AS jsonb))")
 RENEW = text("SELECT gateway.renew_reservations(:gateway, :requests, :lease)").bindparams(
     bindparam("lease", LEASE)
 )
@@ -49,43 +47,56 @@ class Admission:
         self._gateway_id = gateway_id
         self._held: set[str] = set()
 
-    async def admit(
-        self,
-        principal: TenantPrincipal,
-        request_id: str,
-        weights_digest: Digest | None = None,
-    ) -> None:
-        """Reserve the request's place among its tenant's, and its adapter's bytes.
+    async def admit(self, principal: TenantPrincipal, request_id: str, demand: Demand) -> Admitted:
+        """Reserve what the request may use, of every limit of its tenant, model, member and key.
 
-        Raises TooManyConcurrentRequests and TenantSuspended; nothing is reserved then. What is
+        Raises a LimitRefusal or TenantSuspended; nothing is reserved or counted then. What is
         admitted must be settled, however it ends.
         """
-        async with self._database.unit_of_work(principal.tenant_id) as session:
-            await session.execute(BEGIN_ADMISSION, {"tenant": str(principal.tenant_id)})
-            if not await self._reserve(session, principal, request_id, weights_digest):
-                await _refuse(session, principal)
+        request = msgspec.json.encode(
+            {
+                "request_id": request_id,
+                "gateway_id": self._gateway_id,
+                "api_key_id": principal.key_id,
+                "member_id": principal.member_id,
+                "model": demand.model,
+                "model_name": demand.model_name,
+                "base_model": demand.base_model,
+                "adapter_digest": demand.adapter_digest,
+                "adapter_id": demand.adapter_id,
+                "adapter_version": demand.adapter_version,
+                "weights_digest": demand.weights_digest,
+                "price_id": demand.price.id,
+                "prompt_tokens": demand.prompt_tokens,
+                "max_output_tokens": demand.max_output_tokens,
+                "hold_micros": demand.hold_micros,
+            }
+        )
+        answer = await self._database.call(
+            ADMIT, {"tenant": principal.tenant_id, "request": request.decode()}
+        )
+        if answer["refusal"] is not None:
+            raise await self._refusal(principal, answer)
         self._held.add(request_id)
+        return Admitted(
+            datetime.fromisoformat(answer["admitted_at"]), _windows(answer, is_admitted=True)
+        )
 
-    async def settle(self, principal: TenantPrincipal, usage: Usage) -> None:
-        """Write the ledger row and give the place back: both or neither, once however often called.
+    async def settle(self, payer: Payer, usage: Usage) -> None:
+        """Write the ledger row and give back what was reserved: both or neither, once.
 
-        When it fails the caller may try again; the place is given back by its lease meanwhile.
+        However often it is called: the first call counts. When it fails the caller may try again;
+        the place is given back by its lease meanwhile. Works on roles `app` and `system`.
         """
         self._held.discard(usage.request_id)
-        async with self._database.unit_of_work(principal.tenant_id) as session:
-            await metering.record(
-                session,
-                principal.tenant_id,
-                usage,
-                api_key_id=principal.key_id,
-                member_id=principal.member_id,
-            )
-            await session.execute(
-                delete(Reservation).where(
-                    Reservation.tenant_id == principal.tenant_id,
-                    Reservation.request_id == usage.request_id,
-                )
-            )
+        entry = msgspec.json.encode(
+            entry_of(usage, api_key_id=payer.key_id, member_id=payer.member_id)
+        )
+        has_news = await self._database.call(
+            SETTLE, {"tenant": payer.tenant_id, "entry": entry.decode()}
+        )
+        if has_news:
+            await self._tell_of_budgets(payer)
 
     async def renew(self) -> None:
         """Renew the leases of this gateway's running requests."""
@@ -105,48 +116,35 @@ class Admission:
             except (DBAPIError, PoolTimeout) as error:
                 log.warning("reservations_not_renewed", error=type(error).__name__)
 
-    async def _reserve(
-        self,
-        session: AsyncSession,
-        principal: TenantPrincipal,
-        request_id: str,
-        weights_digest: Digest | None,
-    ) -> bool:
-        running = (
-            select(func.count())
-            .select_from(Reservation)
-            .where(
-                Reservation.tenant_id == principal.tenant_id,
-                Reservation.expires_at > func.clock_timestamp(),
-            )
-            .scalar_subquery()
-        )
-        place = select(
-            Tenant.id,
-            literal(request_id),
-            literal(self._gateway_id),
-            literal(principal.key_id, Uuid),
-            literal(weights_digest, String),
-            func.clock_timestamp() + literal(LEASE),
-        ).where(
-            Tenant.id == principal.tenant_id,
-            Tenant.state == TenantState.ACTIVE,
-            running < Tenant.max_concurrent_requests,
-        )
-        columns = ["tenant_id", "request_id", "gateway_id", "api_key_id", "weights_digest"]
-        statement = (
-            insert(Reservation)
-            .from_select([*columns, "expires_at"], place)
-            .returning(Reservation.tenant_id)
-        )
-        return await session.scalar(statement) is not None
+    async def _refusal(self, principal: TenantPrincipal, answer: Mapping[str, Any]) -> Exception:
+        refusal = answer["refusal"]
+        if refusal["reason"] == "suspended":
+            return TenantSuspended(principal.tenant_name)
+        error = REFUSALS[refusal["reason"]](refusal, _windows(answer, is_admitted=False))
+        if isinstance(error, BudgetExhausted):
+            await self._tell_of_budgets(principal, error)
+        return error
+
+    async def _tell_of_budgets(self, payer: Payer, refusal: BudgetExhausted | None = None) -> None:
+        """What fails here is told after the tenant's next request: the facts are still there."""
+        try:
+            async with self._database.unit_of_work(payer.tenant_id) as session:
+                await budgets.tell(session, payer.tenant_id, refusal)
+        except (DBAPIError, PoolTimeout) as error:
+            log.warning("budgets_not_told", error=type(error).__name__)
 
 
-async def _refuse(session: AsyncSession, principal: TenantPrincipal) -> NoReturn:
-    tenant = (await session.scalars(select(Tenant).where(Tenant.id == principal.tenant_id))).one()
-    if tenant.state != TenantState.ACTIVE:
-        raise TenantSuspended(tenant.name)
-    raise TooManyConcurrentRequests(tenant.max_concurrent_requests)
+def _windows(answer: Mapping[str, Any], *, is_admitted: bool) -> tuple[Window, ...]:
+    """A request that was let in counts already, in a second that has just begun."""
+    return tuple(
+        Window(
+            kind=one["kind"],
+            limit=one["limit"],
+            remaining=max(0, one["limit"] - one["used"] - (one["wanted"] if is_admitted else 0)),
+            reset_seconds=61.0 if is_admitted else max(0.0, one["reset_seconds"]),
+        )
+        for one in answer["windows"]
+    )
 
 
 async def sweep_reservations(session: AsyncSession) -> int:

@@ -4,10 +4,11 @@ The tenant is set inside the transaction that it is for. A setting made before w
 commit, or stay on the pooled connection for its next borrower.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
-from sqlalchemy import Connection, event, func, select, text
+from sqlalchemy import Connection, Executable, event, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, SessionTransaction
 
@@ -45,6 +46,7 @@ class Database:
             connect_args={"connect_timeout": CONNECT_SECONDS, **KEEPALIVES},
         )
         replace_dead_connections(self.engine.sync_engine)
+        self._statements = self.engine.execution_options(isolation_level="AUTOCOMMIT")
         self._sessions = async_sessionmaker(
             self.engine, sync_session_class=TenantSession, expire_on_commit=False
         )
@@ -58,6 +60,14 @@ class Database:
         """
         async with self._sessions(info={"tenant_id": tenant_id}) as session, session.begin():
             yield session
+
+    async def call(self, statement: Executable, values: Mapping[str, object]) -> Any:
+        """The first value of one statement that is a transaction of its own: one round trip.
+
+        No tenant is set. For functions that take the tenant, and pass row-level security.
+        """
+        async with self._statements.connect() as connection:
+            return await connection.scalar(statement, values)
 
     async def ping(self) -> None:
         """Ask Postgres for an answer; raises what SQLAlchemy raises when there is none."""

@@ -53,6 +53,35 @@ class Usage:
         return self.price.cost(self.prompt_tokens, self.cached_tokens, self.output_tokens)
 
 
+def entry_of(
+    usage: Usage, *, api_key_id: UUID | None, member_id: UUID | None = None
+) -> dict[str, object]:
+    """The request's ledger row by column, but for the tenant and the time of writing."""
+    return {
+        "request_id": usage.request_id,
+        "api_key_id": api_key_id,
+        "member_id": member_id,
+        "model": usage.model,
+        "base_model": usage.base_model,
+        "adapter_digest": usage.adapter_digest,
+        "adapter_id": usage.adapter_id,
+        "adapter_version": usage.adapter_version,
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "output_tokens": usage.output_tokens,
+        "price_id": usage.price.id,
+        "cost_micros": usage.cost_micros,
+        "outcome": usage.outcome,
+        "error_code": usage.error_code,
+        "worker_id": usage.worker_id,
+        "queue_ms": usage.queue_ms,
+        "ttft_ms": usage.ttft_ms,
+        "duration_ms": usage.duration_ms,
+        "settled_by": usage.settled_by,
+        "admitted_at": usage.admitted_at,
+    }
+
+
 async def record(
     session: AsyncSession,
     tenant_id: TenantId,
@@ -64,30 +93,7 @@ async def record(
     """Write the request's ledger row; a second time changes nothing. Whether it was the first."""
     statement = (
         insert(LedgerEntry)
-        .values(
-            tenant_id=tenant_id,
-            request_id=usage.request_id,
-            api_key_id=api_key_id,
-            member_id=member_id,
-            model=usage.model,
-            base_model=usage.base_model,
-            adapter_digest=usage.adapter_digest,
-            adapter_id=usage.adapter_id,
-            adapter_version=usage.adapter_version,
-            prompt_tokens=usage.prompt_tokens,
-            cached_tokens=usage.cached_tokens,
-            output_tokens=usage.output_tokens,
-            price_id=usage.price.id,
-            cost_micros=usage.cost_micros,
-            outcome=usage.outcome,
-            error_code=usage.error_code,
-            worker_id=usage.worker_id,
-            queue_ms=usage.queue_ms,
-            ttft_ms=usage.ttft_ms,
-            duration_ms=usage.duration_ms,
-            settled_by=usage.settled_by,
-            admitted_at=usage.admitted_at,
-        )
+        .values(tenant_id=tenant_id, **entry_of(usage, api_key_id=api_key_id, member_id=member_id))
         .on_conflict_do_nothing()
         .returning(LedgerEntry.request_id)
     )
