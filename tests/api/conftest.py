@@ -1,7 +1,7 @@
 """Gateways over the real services, with a worker whose engine repeats the prompt."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -178,7 +178,13 @@ def customer(gateway_settings: Settings) -> Tenant:
 
 
 class CallFactory(Protocol):
-    def __call__(self, gateway: RunningGateway, key: str, body: dict[str, Any]) -> "RawCall": ...
+    def __call__(
+        self,
+        gateway: RunningGateway,
+        key: str,
+        body: dict[str, Any],
+        headers: Mapping[str, str] | None = None,
+    ) -> "RawCall": ...
 
 
 @pytest.fixture
@@ -188,8 +194,13 @@ def call() -> Iterator[CallFactory]:
 
     calls: list[RawCall] = []
 
-    def start(gateway: RunningGateway, key: str, body: dict[str, Any]) -> RawCall:
-        calls.append(RawCall(gateway, key, body))
+    def start(
+        gateway: RunningGateway,
+        key: str,
+        body: dict[str, Any],
+        headers: Mapping[str, str] | None = None,
+    ) -> RawCall:
+        calls.append(RawCall(gateway, key, body, headers))
         return calls[-1]
 
     yield start

@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import select
@@ -21,10 +22,17 @@ ENDLESS: dict[str, Any] = {"model": BASE, "prompt": "la ", "max_tokens": 4000}
 class RawCall:
     """One request for a completion, on a connection of its own."""
 
-    def __init__(self, gateway: RunningGateway, key: str, body: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        gateway: RunningGateway,
+        key: str,
+        body: dict[str, Any],
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=30)
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-        self._connection.request("POST", "/v1/completions", json.dumps(body), headers)
+        sent = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        sent |= headers or {}
+        self._connection.request("POST", "/v1/completions", json.dumps(body), sent)
         self._answer: http.client.HTTPResponse | None = None
 
     def answer(self) -> http.client.HTTPResponse:

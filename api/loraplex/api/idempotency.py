@@ -1,4 +1,4 @@
-"""Idempotency-Key on the management API's POSTs: the same key and request give the same answer.
+"""Idempotency-Key on tenants' POSTs: the same key and request give the same answer.
 
 A layer around the routes sees the key and, at the end, the answer; only inside is it known whose
 request it is. So the layer leaves a `KeyedRequest` with the request, and the dependency that knows
@@ -8,6 +8,11 @@ What is kept is what the request led to: 2xx, 409 and 412. Any other refusal (a 
 thing, a limit) and every failure of ours gives the key back, since nothing was done. Where a body
 is read as JSON, its bytes belong to the request; of what is streamed (forms, files) only the
 length does, since a form sent again has another boundary and reading it would be doing the work.
+
+A stream of events is sent on as it comes and recorded beside, all but its last event, which waits
+until the record is kept: whoever has seen `[DONE]` gets the very same events again. A stream that
+ends in any other way (an error event, a client that left) gives the key back. Of an answer that is
+too large only that it was given is kept, and it is refused by name rather than given anew.
 """
 
 import asyncio
@@ -24,6 +29,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from loraplex.api.openai.streams import DONE
+from loraplex.api.served import VERSION_HEADER
 from loraplex.platform.idempotency.errors import HEADER
 from loraplex.platform.idempotency.service import (
     MAX_BODY_BYTES,
@@ -39,10 +46,11 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-PATHS = ("/api/v1/",)
+PATHS = ("/api/v1/", "/v1/")
 STATE = "keyed_request"
 REPLAYED = "idempotency-replayed"
-KEPT_HEADERS = ("content-type", "location", "etag")
+STREAM = "text/event-stream"
+KEPT_HEADERS = ("content-type", "location", "etag", VERSION_HEADER)
 OUTCOMES = frozenset({409, 412})
 """Statuses beside 2xx that a request led to, rather than was turned away with."""
 DATABASE_ERRORS = (DBAPIError, PoolTimeout, OSError)
@@ -70,7 +78,7 @@ class KeyedRequest:
     ) -> None:
         """Claim the key; raises Replay and the errors of `idempotency`."""
         key = check_key(self.key)
-        found = await service.claim(tenant.tenant_id, key, await fingerprint(request))
+        found = await service.claim(tenant.tenant_id, key, await fingerprint(request, tenant))
         if isinstance(found, StoredAnswer):
             raise Replay(found)
         self.service, self.claim = service, found
@@ -111,8 +119,11 @@ async def begin_keyed_request(
         await keyed.begin(service, tenant, request)
 
 
-async def fingerprint(request: Request) -> bytes:
-    """What makes this the same request as another: see above."""
+async def fingerprint(request: Request, tenant: "TenantPrincipal") -> bytes:
+    """What makes this the same request as another: see above.
+
+    A credential for a few models is not answered what one for others, or for all, was answered.
+    """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_streamed = media_type in ("multipart/form-data", "application/octet-stream")
     about = [
@@ -122,6 +133,7 @@ async def fingerprint(request: Request) -> bytes:
         request.headers.get("if-match", ""),
         media_type if is_streamed else "",
         request.headers.get("content-length", "") if is_streamed else "",
+        *sorted(tenant.models or ()),
     ]
     body = b"" if is_streamed else await request.body()
     return json.dumps(about).encode() + b"\n" + body
@@ -132,7 +144,7 @@ async def replay(_: Request, answered: Exception) -> Response:
     assert isinstance(answered, Replay)
     answer = answered.answer
     headers = dict(answer.headers) | {REPLAYED: "true"}
-    return Response(answer.body, answer.status_code, headers)
+    return Response(answer.body or b"", answer.status_code, headers)
 
 
 class KeyedRequests:
@@ -164,36 +176,60 @@ class KeyedRequests:
 
 
 class _HeldAnswer:
-    """Holds the answer back until it is kept: what a client has seen is what it gets again."""
+    """Holds the answer back until it is kept: what a client has seen is what it gets again.
+
+    Of a stream it holds the end back alone.
+    """
 
     def __init__(self, keyed: KeyedRequest, send: Send) -> None:
         self.has_ended = False
         self._keyed = keyed
         self._send = send
+        self._start: Message | None = None
         self._held: list[Message] = []
+        self._body: list[bytes] = []
         self._size_bytes = 0
 
     async def __call__(self, message: Message) -> None:
         if self._keyed.claim is None or self.has_ended:
             await self._send(message)
             return
-        self._held.append(message)
-        self._size_bytes += len(message.get("body", b""))
-        is_too_large = self._size_bytes > MAX_BODY_BYTES
-        is_last = message["type"] == "http.response.body" and not message.get("more_body")
-        if not (is_last or is_too_large):
-            return
-        self.has_ended = True
-        await asyncio.shield(self._keyed.end(None if is_too_large else self._answer()))
-        for one in self._held:
-            await self._send(one)
+        if message["type"] == "http.response.start":
+            self._start = message
+        self._record(message.get("body", b""))
+        if self._is_end(message):
+            self.has_ended = True
+            await asyncio.shield(self._keyed.end(self._answer()))
+            for one in (*self._held, message):
+                await self._send(one)
+        elif self._is_stream:
+            await self._send(message)
+        else:
+            self._held.append(message)
+
+    def _record(self, data: bytes) -> None:
+        self._size_bytes += len(data)
+        self._body.append(data)
+        if self._size_bytes > MAX_BODY_BYTES:
+            self._body.clear()
+
+    @property
+    def _is_stream(self) -> bool:
+        assert self._start is not None, "an answer begins with its start"
+        return MutableHeaders(scope=self._start).get("content-type", "").startswith(STREAM)
+
+    def _is_end(self, message: Message) -> bool:
+        """Whether all is told that there is to tell."""
+        if self._is_stream:
+            return message.get("body") == DONE
+        return message["type"] == "http.response.body" and not message.get("more_body")
 
     def _answer(self) -> StoredAnswer | None:
-        start = self._held[0]
-        status: int = start["status"]
+        assert self._start is not None, "an answer begins with its start"
+        status: int = self._start["status"]
         if not (200 <= status < 300 or status in OUTCOMES):
             return None
-        headers = MutableHeaders(scope=start)
+        headers = MutableHeaders(scope=self._start)
         kept = {name: headers[name] for name in KEPT_HEADERS if name in headers}
-        body = b"".join(message.get("body", b"") for message in self._held[1:])
-        return StoredAnswer(status, kept, body)
+        is_too_large = self._size_bytes > MAX_BODY_BYTES
+        return StoredAnswer(status, kept, None if is_too_large else b"".join(self._body))

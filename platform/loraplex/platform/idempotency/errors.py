@@ -46,3 +46,17 @@ class IdempotentRequestUnderWay(DomainError):
             rule="one request at a time",
             retry_after_seconds=retry_after_seconds,
         )
+
+
+class IdempotentAnswerNotKept(DomainError):
+    """The first request with this key was done; its answer was too large to be kept."""
+
+    kind, code = Kind.CONFLICT, "idempotent_answer_not_kept"
+
+    def __init__(self, limit_bytes: int) -> None:
+        super().__init__(
+            f"The first request with this `{HEADER}` was done, and its answer has more than the "
+            f"{limit_bytes} bytes that are kept. It is not done again: send a new key for that.",
+            field=HEADER,
+            rule=f"an answer of at most {limit_bytes} bytes",
+        )

@@ -6,6 +6,7 @@ leaves a claim that lapses within half a minute; the next request with the key t
 by what it is: the same bytes are the same version).
 """
 
+import asyncio
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from loraplex.platform.database.sessions import Database
 from loraplex.platform.idempotency.errors import (
     MAX_KEY_CHARACTERS,
     IdempotencyKeyReused,
+    IdempotentAnswerNotKept,
     IdempotentRequestUnderWay,
     InvalidIdempotencyKey,
 )
@@ -33,16 +35,16 @@ RENEW_SECONDS = 10.0
 KEPT = timedelta(hours=24)
 RETRY_AFTER_SECONDS = 1
 MAX_BODY_BYTES = 1024 * 1024
-"""Larger answers are not kept; none of the management API's comes near."""
+"""Of a larger answer only that there was one is kept: some 4,000 events of a stream."""
 
 
 @dataclass(frozen=True)
 class StoredAnswer:
-    """What the first request was answered."""
+    """What the first request was answered; None is a body too large to be kept."""
 
     status_code: int
     headers: Mapping[str, str]
-    body: bytes
+    body: bytes | None
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Idempotency:
         """Begin the request, or answer what it was answered before.
 
         `request` stands for all that makes it the same request. Raises IdempotencyKeyReused where
-        it differs, and IdempotentRequestUnderWay.
+        it differs, IdempotentRequestUnderWay and IdempotentAnswerNotKept.
         """
         wanted = KeyClaim(tenant_id, key, uuid4())
         digest = hashlib.sha256(request).digest()
@@ -91,7 +93,7 @@ class Idempotency:
                 if not self._secrets.verify(PURPOSE, digest, found.fingerprint):
                     raise IdempotencyKeyReused
                 if found.status_code is not None:
-                    return self._answer(found)
+                    return await self._answer(found)
                 if found.locked_until > now:
                     raise IdempotentRequestUnderWay(RETRY_AFTER_SECONDS)
             await session.delete(found)
@@ -112,13 +114,14 @@ class Idempotency:
 
     async def keep(self, held: KeyClaim, answer: StoredAnswer) -> None:
         """End the request with its answer; does nothing when the claim was lost."""
+        sealed = None
+        if answer.body is not None:
+            sealed = await asyncio.to_thread(self._secrets.encrypt, PURPOSE, answer.body)
         statement = (
             update(IdempotencyKey)
             .where(*_mine(held))
             .values(
-                status_code=answer.status_code,
-                headers=dict(answer.headers),
-                sealed_body=self._secrets.encrypt(PURPOSE, answer.body),
+                status_code=answer.status_code, headers=dict(answer.headers), sealed_body=sealed
             )
         )
         async with self._database.unit_of_work(held.tenant_id) as session:
@@ -145,10 +148,12 @@ class Idempotency:
         )
         return await session.scalar(statement) is not None
 
-    def _answer(self, row: IdempotencyKey) -> StoredAnswer:
-        assert row.status_code is not None and row.sealed_body is not None
+    async def _answer(self, row: IdempotencyKey) -> StoredAnswer:
+        assert row.status_code is not None, "the first request has ended"
+        if row.sealed_body is None:
+            raise IdempotentAnswerNotKept(MAX_BODY_BYTES)
         headers = {name: str(value) for name, value in (row.headers or {}).items()}
-        body = self._secrets.decrypt(PURPOSE, row.sealed_body)
+        body = await asyncio.to_thread(self._secrets.decrypt, PURPOSE, row.sealed_body)
         return StoredAnswer(row.status_code, headers, body)
 
 
