@@ -31,8 +31,8 @@ from loraplex.platform.settings import MissingSetting, Settings
 from loraplex.platform.switches.errors import UploadsOff
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.errors import InvalidKey, TenantNotFound, TooManyFailures
+from loraplex.platform.tenancy.key_views import KeyView
 from loraplex.platform.tenancy.keys import kind_of
-from loraplex.platform.tenancy.models import ApiKey, OperatorKey
 from loraplex.platform.tenancy.principals import OperatorPrincipal, Principal, TenantPrincipal
 from loraplex.platform.tenancy.service import Authenticator
 
@@ -170,7 +170,7 @@ class Demo:
                 return
             await self.revoke(session, await self.administration.list_keys(session, tenant))
 
-    async def revoke(self, session: AsyncSession, keys: Sequence[ApiKey | OperatorKey]) -> None:
+    async def revoke(self, session: AsyncSession, keys: Sequence[KeyView]) -> None:
         """End the keys that earlier starts made; those that people made stay."""
         for key in keys:
             if key.name == KEY_NAME and key.revoked_at is None:

@@ -64,11 +64,11 @@ def test_a_tenant_and_its_key_are_made_shown_and_revoked(services: Settings, nam
 
     listed = keys("list", "--tenant", name).stdout
     assert listed.split("\t")[0] == key_id
-    assert listed.endswith("ci\tlive\n")
+    assert listed.endswith("ci\tlive\towner\tnever\n")
     assert text not in listed
 
     assert keys("revoke", key_id).exit_code == 0
-    assert keys("list", "--tenant", name).stdout.endswith("ci\trevoked\n")
+    assert keys("list", "--tenant", name).stdout.endswith("ci\trevoked\towner\tnever\n")
     with pytest.raises(InvalidKey):
         asyncio.run(authenticate(services, text))
 

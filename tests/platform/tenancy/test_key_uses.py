@@ -10,6 +10,7 @@ from loraplex.platform.database.sessions import Database
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.key_uses import KeyUses
+from loraplex.platform.tenancy.key_views import ApiKeyView, OperatorKeyView
 from loraplex.platform.tenancy.models import ApiKey, OperatorKey
 from loraplex.platform.tenancy.service import Authenticator
 
@@ -25,19 +26,19 @@ class Clock:
 
 async def made(
     system: Database, administration: TenantAdministration, name: str
-) -> tuple[ApiKey, str]:
+) -> tuple[ApiKeyView, str]:
     async with system.unit_of_work() as session:
         tenant = await administration.create_tenant(session, name)
         return await administration.create_key(session, tenant, "ci")
 
 
-async def last_used(system: Database, row: ApiKey | OperatorKey) -> datetime | None:
-    model = type(row)
+async def last_used(system: Database, row: ApiKeyView | OperatorKeyView) -> datetime | None:
+    model = ApiKey if isinstance(row, ApiKeyView) else OperatorKey
     async with system.unit_of_work() as session:
         return await session.scalar(select(model.last_used_at).where(model.id == row.id))
 
 
-async def age(system: Database, row: ApiKey) -> None:
+async def age(system: Database, row: ApiKeyView) -> None:
     """Make the key last used long ago."""
     async with system.unit_of_work() as session:
         mine = update(ApiKey).where(ApiKey.id == row.id)

@@ -26,9 +26,9 @@ from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.platform.metering.models import LedgerEntry
 from loraplex.platform.pools.wanted import replace_wanted
-from loraplex.platform.tenancy.identity import TenantId
+from loraplex.platform.tenancy.acting import acting_for
 from loraplex.platform.tenancy.models import Tenant, TenantState
-from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
+from loraplex.platform.tenancy.scopes import Role
 
 HALF_LIFE: Final = timedelta(hours=1)
 """A call of an hour ago counts half: what matters is how often an hour, and how lately."""
@@ -80,7 +80,9 @@ async def _pinned(session: AsyncSession, presign: Presign) -> list[tuple[str, Ad
     catalogue, found = Catalogue(), []
     for tenant, name in rows.all():
         try:
-            resolved = await catalogue.resolve(session, _acting_for(tenant), name)
+            resolved = await catalogue.resolve(
+                session, acting_for(tenant, Role.INFERENCE, "pins"), name
+            )
         except ModelNotFound:  # it has no version that is ready
             continue
         if resolved.spec is not None and resolved.weights_key is not None:
@@ -139,18 +141,3 @@ async def _expected(session: AsyncSession, presign: Presign) -> list[tuple[str, 
         key = blob_key(own, Digest(spec.weights_digest))
         found.append((base_name, AdapterRef(spec, own, presign(key))))
     return found
-
-
-def _acting_for(tenant: Tenant) -> TenantPrincipal:
-    return TenantPrincipal(
-        tenant_id=TenantId(tenant.id),
-        tenant_name=tenant.name,
-        namespace=TenantNamespace(tenant.namespace),
-        key_id=None,
-        member_id=None,
-        role=Role.INFERENCE,
-        scopes=SCOPES_OF[Role.INFERENCE],
-        models=None,
-        label="pins",
-        max_concurrent_requests=tenant.max_concurrent_requests,
-    )

@@ -5,21 +5,30 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.audit.actors import Actor
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.secrets import SecretKeys
-from loraplex.platform.tenancy.errors import KeyNotFound, TenantNameTaken, TenantNotFound
-from loraplex.platform.tenancy.keys import KEY_PURPOSE, KeyKind, label_of, new_key
-from loraplex.platform.tenancy.models import ApiKey, OperatorKey, Tenant
+from loraplex.platform.tenancy.acting import acting_for
+from loraplex.platform.tenancy.api_keys import ApiKeys
+from loraplex.platform.tenancy.errors import TenantNameTaken, TenantNotFound
+from loraplex.platform.tenancy.identity import TenantId
+from loraplex.platform.tenancy.key_rows import every_key
+from loraplex.platform.tenancy.key_rules import KeyDraft
+from loraplex.platform.tenancy.key_views import ApiKeyView, OperatorKeyView
+from loraplex.platform.tenancy.models import ApiKey, Tenant
 from loraplex.platform.tenancy.names import check_tenant_name
+from loraplex.platform.tenancy.operator_keys import COMMAND_LINE, OperatorKeys
+from loraplex.platform.tenancy.principals import Role, TenantPrincipal
 
 MAX_CONCURRENT_REQUESTS = 64
 MAX_STORAGE_BYTES = 50 * 1024**3
 MAX_OPEN_UPLOADS = 16
 NAMESPACE_BYTES = 16
+SETUP = Actor.system("setup")
 TENANTS_BY_NAME = Keyset("tenants", Tenant.name)
 
 
@@ -27,7 +36,8 @@ class TenantAdministration:
     """Tenants and keys; a key's text is returned once, when it is made, and stored nowhere."""
 
     def __init__(self, secret_keys: SecretKeys) -> None:
-        self._secrets = secret_keys
+        self.keys = ApiKeys(secret_keys)
+        self.operator_keys = OperatorKeys(secret_keys)
 
     async def create_tenant(
         self,
@@ -79,56 +89,49 @@ class TenantAdministration:
         name: str,
         *,
         expires_at: datetime | None = None,
-    ) -> tuple[ApiKey, str]:
-        """A new key of a tenant, and its text."""
-        text = new_key(KeyKind.TENANT)
-        key = ApiKey(
-            tenant_id=tenant.id,
-            name=name,
-            label=label_of(text),
-            key_hash=self._hash(text),
-            expires_at=expires_at,
-        )
-        session.add(key)
-        await session.flush()
-        return key, text
+        actor: Actor = SETUP,
+    ) -> tuple[ApiKeyView, str]:
+        """A new key of a tenant, of its owners' scopes, and its text."""
+        draft = KeyDraft(name, scopes=None, expires_at=expires_at)
+        return await self.keys.create(session, owner_of(tenant), actor, draft)
 
     async def create_operator_key(
-        self, session: AsyncSession, name: str, *, expires_at: datetime | None = None
-    ) -> tuple[OperatorKey, str]:
-        """A new operator's key, and its text."""
-        text = new_key(KeyKind.OPERATOR)
-        key = OperatorKey(
-            name=name, label=label_of(text), key_hash=self._hash(text), expires_at=expires_at
+        self,
+        session: AsyncSession,
+        name: str,
+        *,
+        expires_at: datetime | None = None,
+        actor: Actor = SETUP,
+    ) -> tuple[OperatorKeyView, str]:
+        """A new admin's key, and its text."""
+        return await self.operator_keys.create(
+            session, COMMAND_LINE, actor, name, expires_at=expires_at
         )
-        session.add(key)
-        await session.flush()
-        return key, text
 
-    async def list_keys(self, session: AsyncSession, tenant: Tenant) -> Sequence[ApiKey]:
-        """A tenant's keys, revoked ones too, oldest first."""
-        mine = ApiKey.tenant_id == tenant.id
-        return (await session.scalars(select(ApiKey).where(mine).order_by(ApiKey.created_at))).all()
+    async def list_keys(self, session: AsyncSession, tenant: Tenant) -> list[ApiKeyView]:
+        """A tenant's keys, ended ones too, oldest first."""
+        return await every_key(session, TenantId(tenant.id))
 
-    async def list_operator_keys(self, session: AsyncSession) -> Sequence[OperatorKey]:
-        """Every operator's key, revoked ones too, oldest first."""
-        return (await session.scalars(select(OperatorKey).order_by(OperatorKey.created_at))).all()
+    async def list_operator_keys(self, session: AsyncSession) -> list[OperatorKeyView]:
+        """Every operator's key, ended ones too, oldest first."""
+        return await self.operator_keys.every(session)
 
-    async def revoke_key(self, session: AsyncSession, key_id: UUID) -> None:
-        """End a key of either kind, and its web sessions with it; raises KeyNotFound.
+    async def revoke_key(
+        self, session: AsyncSession, key_id: UUID, *, actor: Actor = SETUP
+    ) -> None:
+        """End a key of either kind, and its web sessions with it; raises KeyNotFound."""
+        tenant = await self.tenant_of(session, key_id)
+        if tenant is None:
+            await self.operator_keys.revoke(session, actor, key_id)
+        else:
+            await self.keys.revoke(session, owner_of(tenant), actor, key_id)
 
-        A key that is revoked already keeps the time at which it was.
-        """
-        for model in (ApiKey, OperatorKey):
-            statement = (
-                update(model)
-                .where(model.id == key_id)
-                .values(revoked_at=func.coalesce(model.revoked_at, func.now()))
-                .returning(model.id)
-            )
-            if await session.scalar(statement) is not None:
-                return
-        raise KeyNotFound(key_id)
+    async def tenant_of(self, session: AsyncSession, key_id: UUID) -> Tenant | None:
+        """Whose key has this id; None: no tenant's."""
+        mine = select(Tenant).join(ApiKey, ApiKey.tenant_id == Tenant.id)
+        return await session.scalar(mine.where(ApiKey.id == key_id))
 
-    def _hash(self, key: str) -> bytes:
-        return self._secrets.mac(KEY_PURPOSE, key.encode())
+
+def owner_of(tenant: Tenant) -> TenantPrincipal:
+    """Whom an operator stands for who works on a tenant's keys."""
+    return acting_for(tenant, Role.OWNER, "an operator")

@@ -89,3 +89,66 @@ class KeyNotFound(DomainError):
 
     def __init__(self, key_id: UUID) -> None:
         super().__init__(f"There is no key with id {key_id}.", field="key_id", value=str(key_id))
+
+
+class ExceedsCreator(DomainError):
+    """A key may be given nothing that whoever makes or changes it does not have."""
+
+    kind, code = Kind.FORBIDDEN, "exceeds_creator"
+
+    def __init__(self, field: str, rule: str, value: str) -> None:
+        super().__init__(
+            f"`{field}` goes beyond your own: {value}.", field=field, rule=rule, value=value
+        )
+
+
+class KeyNotYours(DomainError):
+    """The key may do what the caller may not, or is another member's."""
+
+    kind, code = Kind.FORBIDDEN, "key_not_yours"
+
+    def __init__(self, key_id: UUID, rule: str) -> None:
+        super().__init__(
+            f"You may not do this to the key {key_id}: it needs {rule}.",
+            field="key_id",
+            rule=rule,
+            value=str(key_id),
+        )
+
+
+class KeyNotLive(DomainError):
+    """The key has ended, is being replaced or is disabled, and this cannot be done to it."""
+
+    kind, code = Kind.CONFLICT, "key_not_live"
+
+    def __init__(self, key_id: UUID, state: str, rule: str) -> None:
+        super().__init__(
+            f"The key {key_id} is {state}; this needs {rule}.",
+            field="key_id",
+            rule=rule,
+            value=state,
+        )
+
+
+class TooManyKeys(DomainError):
+    """The tenant has as many keys as one may have; ended ones do not count."""
+
+    kind, code = Kind.CONFLICT, "too_many_keys"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"There are {limit} keys already: revoke one first.",
+            rule=f"at most {limit} keys",
+            value=limit,
+        )
+
+
+class ExpiryInThePast(DomainError):
+    """A key that is made must live for a while."""
+
+    kind, code = Kind.INVALID, "expiry_in_the_past"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "`expires_at` has passed already.", field="expires_at", rule="a time to come"
+        )

@@ -42,11 +42,26 @@ class Tenant(Base, Created):
     max_open_uploads: Mapped[int] = mapped_column(default=16)
 
 
-class ApiKey(Base, Created):
-    """A tenant's key, kept as a keyed hash; `label` is what may be shown of it.
+class StoredKey(Created):
+    """What keys of both kinds have. Of the text there is a keyed hash, and `label` to show.
 
     Gateways may write the hash and never read it, so it is loaded only where it is asked for.
     """
+
+    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
+    name: Mapped[str]
+    label: Mapped[str]
+    key_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True, deferred=True)
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    disabled_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    replaced_by_id: Mapped[UUID | None]
+    """The key that a rotation made; this one ends soon, or has."""
+
+
+class ApiKey(Base, StoredKey):
+    """A tenant's key."""
 
     __tablename__ = "api_keys"
     __table_args__ = (
@@ -64,15 +79,7 @@ class ApiKey(Base, Created):
         Index("api_keys_oldest_idx", "tenant_id", "created_at", "id"),
     )
 
-    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenants.id"))
-    name: Mapped[str]
-    label: Mapped[str]
-    key_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True, deferred=True)
-    expires_at: Mapped[datetime | None]
-    revoked_at: Mapped[datetime | None]
-    disabled_at: Mapped[datetime | None]
-    last_used_at: Mapped[datetime | None]
     member_id: Mapped[UUID | None]
     """Whose it is: it may no more than the member's role, and ends with the membership."""
     role: Mapped[str] = mapped_column(server_default=Role.OWNER.value)
@@ -81,26 +88,17 @@ class ApiKey(Base, Created):
     """None: all of the role's, those of later releases too."""
     models: Mapped[list[str] | None] = mapped_column(ARRAY(String))
     """Bases and adapters it may call, by bare name; None is every one."""
-    replaced_by_id: Mapped[UUID | None]
 
 
-class OperatorKey(Base, Created):
+class OperatorKey(Base, StoredKey):
     """A key of the platform's own staff; belongs to no tenant."""
 
     __tablename__ = "operator_keys"
+    __table_args__ = (ForeignKeyConstraint(["replaced_by_id"], ["operator_keys.id"]),)
 
-    id: Mapped[UUID] = mapped_column(primary_key=True, default=uuid4)
-    name: Mapped[str]
-    label: Mapped[str]
-    key_hash: Mapped[bytes] = mapped_column(LargeBinary, unique=True, deferred=True)
-    expires_at: Mapped[datetime | None]
-    revoked_at: Mapped[datetime | None]
-    disabled_at: Mapped[datetime | None]
-    last_used_at: Mapped[datetime | None]
     user_id: Mapped[UUID | None] = mapped_column(ForeignKey(User.id))
     """Whose it is: it may no more than that operator, and ends when they are none any more."""
     role: Mapped[str] = mapped_column(server_default=OperatorRole.ADMIN.value)
-    replaced_by_id: Mapped[UUID | None] = mapped_column(ForeignKey("operator_keys.id"))
 
 
 class WebSession(Base, Created):
