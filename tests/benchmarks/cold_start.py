@@ -10,13 +10,9 @@ that is there: what loading costs it, not their prompts. `alone_p99_itl_ms` is w
 """
 
 import statistics
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -24,39 +20,12 @@ import numpy as np
 from loraplex.engine.benchmarks.local_engine import engine_config, greedy_request, prompt, step
 from loraplex.engine.benchmarks.made_adapters import made_adapters
 from loraplex.engine.benchmarks.scripts import arguments_of, opened_model, print_line
+from loraplex.engine.benchmarks.stored_adapters import object_store, stored_adapters
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.identity import digest_of_bytes
 from loraplex.engine.protocol.messages import FinishReason
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.worker import load_adapter_source
-
-SLOW_STORE = Path(__file__).with_name("slow_store.py")
-
-
-@contextmanager
-def object_store(folder: Path, bytes_per_s: float) -> Iterator[str]:
-    """The base URL of a store in a process of its own."""
-    command = [sys.executable, str(SLOW_STORE), str(folder), str(bytes_per_s)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://127.0.0.1:{int(process.stdout.readline())}"
-        finally:
-            process.kill()
-
-
-def stored_adapters(folder: Path, url: str, one: AdapterRef, count: int) -> list[AdapterRef]:
-    """So many adapters of other bytes than one another's, in the store's folder."""
-    data = bytearray(Path(one.url).read_bytes())
-    made = []
-    for number in range(count):
-        data[-4:] = np.float32(number / 1000).tobytes()
-        digest = digest_of_bytes(bytes(data))
-        (folder / digest).write_bytes(data)
-        spec = msgspec.structs.replace(one.spec, digest=digest, weights_digest=digest)
-        made.append(AdapterRef(spec, one.namespace, f"{url}/{digest}"))
-    return made
 
 
 class Streams:
@@ -132,12 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     with opened_model(options.model) as (model_dir, table, folder):
         (one,) = made_adapters(folder, table, rank=options.rank, count=1)
-        objects = folder / "objects"
-        objects.mkdir()
         config = engine_config(model_dir, table, threads=options.threads)
         config = msgspec.structs.replace(config, adapter_cache_dir=str(folder / "cache"))
-        with object_store(objects, options.store_bytes_per_s) as url:
-            adapters = stored_adapters(objects, url, one, options.adapters + 1)
+        with object_store(folder / "objects", options.store_bytes_per_s) as url:
+            adapters = stored_adapters(folder / "objects", url, one, options.adapters + 1)
             core = EngineCore(config, table, load_adapter_source(config))
             transfer = statistics.median(transfer_seconds(adapters[0].url) for _ in range(5))
             streams = Streams(core, table, options.prompt_tokens)

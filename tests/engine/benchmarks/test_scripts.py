@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.benchmarks import adapter_churn, adapter_scale, cold_start, peers, peft_batch, prefix_hit
+from tests.benchmarks import (
+    adapter_churn,
+    adapter_scale,
+    adapter_tiers,
+    cold_start,
+    peers,
+    peft_batch,
+    prefix_hit,
+)
 from tests.engine.benchmarks.conftest import TinyFolders
 
 Lines = list[dict[str, Any]]
@@ -60,6 +68,16 @@ def test_cold_starts_come_from_the_store_and_are_compared_with_warm_ones(
     assert one["adapters"] == 3
     assert one["cold_ttft_ms"] > one["warm_ttft_ms"] > 0
     assert one["itl_ratio"] > 0
+
+
+def test_tiers_under_zipf_load_hit_as_often_as_lru_or_nearly(lines: Callable[..., Lines]) -> None:
+    (one,) = lines(adapter_tiers.main, *("--requests", 2000))
+    for tier in ("device", "host", "memory"):
+        assert one[tier] >= 0.95 * one[f"{tier}_lru"] > 0, one
+    assert one["store"] == one["adapters_called"]
+    misses = round((1 - one["memory"]) * one["requests"])
+    # A transfer that was over before it could be followed is found on the disk, too.
+    assert misses <= one["disk"] + one["store"] <= 1.05 * misses
 
 
 @pytest.mark.parametrize("rank", [0, 4])

@@ -29,6 +29,8 @@ class HostImage:
     def __init__(self, pages: list[int]) -> None:
         self.pages = pages
         self.is_packed = False
+        self.is_awaited = False
+        """Whether the load it was packed for is still to come: that one has missed already."""
 
 
 class HostTier:
@@ -78,7 +80,7 @@ class HostTier:
             if image is not None:
                 self._drop(key)
                 self._borrowed.add(key)
-                self._hits += 1
+                self._count_hit(image)
         try:
             yield image
         finally:
@@ -112,14 +114,19 @@ class HostTier:
                 self._changed.wait_for(lambda: key not in self._borrowed)
             self._borrowed.add(key)
             if key in self._kept:
-                self._hits += 1
-                return self._drop(key)
+                image = self._drop(key)
+                self._count_hit(image)
+                return image
             self._misses += 1
             self._changed.wait_for(lambda: self._make_room(key[0][0], pages))
             self._free_pages -= pages
             return HostImage(
                 [self._free.pop() if self._free else next(self._unused) for _ in range(pages)]
             )
+
+    def _count_hit(self, image: HostImage) -> None:
+        self._hits += not image.is_awaited
+        image.is_awaited = False
 
     def _make_room(self, namespace: TenantNamespace, pages: int) -> bool:
         while self._free_pages < pages and self._kept:

@@ -169,7 +169,7 @@ class StagedWriter:
         with self._tier.borrow((key, 0), pages) as image:
             if not image.is_packed:
                 adapter.pack([self._host_data[page] for page in image.pages])
-                image.is_packed = True
+                image.is_packed = image.is_awaited = True
 
     def holds(self, key: AdapterKey) -> bool:
         return self._tier.holds(key)

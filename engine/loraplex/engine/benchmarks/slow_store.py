@@ -1,6 +1,6 @@
 """An object store that sends the files of a folder at a rate; prints its port. Imports little.
 
-python tests/benchmarks/slow_store.py DIR BYTES_PER_S
+python slow_store.py DIR BYTES_PER_S
 """
 
 import sys
