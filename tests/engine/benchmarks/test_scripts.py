@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.adapters_registry.samples import examples
 from tests.benchmarks import (
     adapter_churn,
     adapter_scale,
@@ -71,7 +72,7 @@ def test_cold_starts_come_from_the_store_and_are_compared_with_warm_ones(
 
 
 def test_tiers_under_zipf_load_hit_as_often_as_lru_or_nearly(lines: Callable[..., Lines]) -> None:
-    (one,) = lines(adapter_tiers.main, *("--requests", 2000))
+    (one,) = lines(adapter_tiers.main, "--requests", examples(1200, 20_000))
     for tier in ("device", "host", "memory"):
         assert one[tier] >= 0.95 * one[f"{tier}_lru"] > 0, one
     assert one["store"] == one["adapters_called"]
