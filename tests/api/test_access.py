@@ -12,6 +12,8 @@ from tests.api.conftest import Tenant
 from tests.api.running import RunningGateway
 
 TENANT, OPERATOR, EITHER, ANYBODY = "tenant", "operator", "either", "anybody"
+PERSON = "person"
+"""Somebody who signed in as themselves; no key will do."""
 
 CLASSES = {
     ("GET", "/v1/models"): TENANT,
@@ -75,6 +77,20 @@ CLASSES = {
     ("POST", "/api/v1/admin/pools/{pool}/drain"): OPERATOR,
     ("POST", "/api/v1/admin/pools/{pool}/undrain"): OPERATOR,
     ("GET", "/api/v1/session"): EITHER,
+    ("PATCH", "/api/v1/session"): PERSON,
+    ("POST", "/api/v1/session/password"): PERSON,
+    ("POST", "/api/v1/session/invitation"): ANYBODY,
+    ("POST", "/api/v1/session/invitation/look"): ANYBODY,
+    ("GET", "/api/v1/sessions"): PERSON,
+    ("DELETE", "/api/v1/sessions"): PERSON,
+    ("DELETE", "/api/v1/sessions/{session_id}"): PERSON,
+    ("GET", "/api/v1/members"): TENANT,
+    ("POST", "/api/v1/members"): TENANT,
+    ("GET", "/api/v1/members/{member}"): TENANT,
+    ("PATCH", "/api/v1/members/{member}"): TENANT,
+    ("DELETE", "/api/v1/members/{member}"): TENANT,
+    ("GET", "/api/v1/invitations"): TENANT,
+    ("DELETE", "/api/v1/invitations/{invitation}"): TENANT,
     ("POST", "/api/v1/session"): ANYBODY,
     ("DELETE", "/api/v1/session"): ANYBODY,
     ("GET", "/healthz"): ANYBODY,
@@ -86,7 +102,16 @@ GUARDED = [place for place, kind in CLASSES.items() if kind != ANYBODY]
 
 def path_of(template: str) -> str:
     values = {"model": "m", "name": "n", "number": 1, "file": "f", "part": 1, "alias": "a"}
-    ids = ("upload_id", "import_id", "rollout_id", "webhook", "delivery")
+    ids = (
+        "upload_id",
+        "import_id",
+        "rollout_id",
+        "webhook",
+        "delivery",
+        "session_id",
+        "member",
+        "invitation",
+    )
     return template.format(tenant="t", pool="p", **values, **dict.fromkeys(ids, uuid4()))
 
 
@@ -123,7 +148,8 @@ def test_the_wrong_role_is_403(
     with gateway.client(key) as client:
         answer = client.request(method, path)
     assert answer.status_code == 403
-    assert code_of(path, answer) == "wrong_role"
+    is_persons = CLASSES[method, template] == PERSON
+    assert code_of(path, answer) == ("not_a_person" if is_persons else "wrong_role")
 
 
 @pytest.mark.parametrize("key", ["lpx_nonsense", "sk-other", "x" * 5000, "é"])

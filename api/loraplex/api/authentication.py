@@ -10,6 +10,7 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 from loraplex.api.idempotency import begin_keyed_request
 from loraplex.api.refusals import CrossSiteRequest, MissingKey, MissingScope, WrongRole
 from loraplex.api.services import ServicesDep
+from loraplex.platform.people.sessions import is_persons
 from loraplex.platform.tenancy.principals import (
     OperatorPrincipal,
     OperatorRole,
@@ -44,6 +45,8 @@ async def signed_in(
         raise MissingKey
     if request.method not in SAFE_METHODS:
         refuse_cross_site(request)
+    if is_persons(token):
+        return (await services.people.find(token)).principal
     return await services.authenticator.session(token)
 
 

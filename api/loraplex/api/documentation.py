@@ -14,7 +14,17 @@ from loraplex.api.openai.answer_schemas import ChatChunk, OpenAIError
 from loraplex.api.openai.schemas import ChatBody, CompletionBody
 from loraplex.api.schemas import Problem
 from loraplex.api.tenant.import_schemas import ImportRequest
-from loraplex.api.tenant.schemas import AliasTarget, RolloutChange, RolloutPlan, SignIn
+from loraplex.api.tenant.people_schemas import (
+    Acceptance,
+    InvitationToken,
+    MemberChange,
+    NewMember,
+    PasswordChange,
+    PasswordSignIn,
+    PlaceChoice,
+    SignIn,
+)
+from loraplex.api.tenant.schemas import AliasTarget, RolloutChange, RolloutPlan
 from loraplex.api.tenant.upload_schemas import NewUpload, NoFields, PartUrlsWanted
 from loraplex.api.tenant.webhook_schemas import NewWebhook, Rotation, WebhookChanges
 from loraplex.platform.idempotency.errors import HEADER, MAX_KEY_CHARACTERS
@@ -24,6 +34,13 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     ChatBody,
     CompletionBody,
     SignIn,
+    PasswordSignIn,
+    PlaceChoice,
+    PasswordChange,
+    InvitationToken,
+    Acceptance,
+    NewMember,
+    MemberChange,
     AliasTarget,
     RolloutPlan,
     RolloutChange,
@@ -65,9 +82,13 @@ OPENAI_ERROR: dict[int | str, dict[str, Any]] = {
 }
 
 
-def json_body(model: type[BaseModel]) -> dict[str, Any]:
-    """The `openapi_extra` of a route that reads its JSON body after it knows the caller."""
-    schema = {"$ref": REFERENCE.format(model=model.__name__)}
+def json_body(*models: type[BaseModel]) -> dict[str, Any]:
+    """The `openapi_extra` of a route that reads its JSON body after it knows the caller.
+
+    Of several models the body is one.
+    """
+    choices = [{"$ref": REFERENCE.format(model=model.__name__)} for model in models]
+    schema = choices[0] if len(choices) == 1 else {"oneOf": choices}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 

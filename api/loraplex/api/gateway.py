@@ -34,6 +34,9 @@ from loraplex.api.tenant import (
     adapters,
     aliases,
     imports,
+    invitations,
+    members,
+    own_sessions,
     pins,
     rollouts,
     session,
@@ -50,6 +53,11 @@ from loraplex.platform.database.sessions import Database
 from loraplex.platform.idempotency.service import Idempotency
 from loraplex.platform.metering.price_book import PriceBook
 from loraplex.platform.outbound.rules import OutboundRules
+from loraplex.platform.people.accepting import Accepting
+from loraplex.platform.people.administration import PeopleAdministration
+from loraplex.platform.people.invitations import Invitations
+from loraplex.platform.people.passwords import Passwords
+from loraplex.platform.people.sessions import PeopleSessions
 from loraplex.platform.pools.fleet import WorkerFleet
 from loraplex.platform.public_prefixes import read_public_prefixes
 from loraplex.platform.secrets import SecretKeys
@@ -71,6 +79,9 @@ ROUTES = (
     chat,
     completions,
     session,
+    own_sessions,
+    members,
+    invitations,
     adapters,
     aliases,
     rollouts,
@@ -107,6 +118,7 @@ def create_app(settings: Settings) -> FastAPI:
     errors.install(app)
     for module in ROUTES:
         app.include_router(module.router)
+    app.include_router(invitations.anybodys)
     documentation.document(app)
     web.mount(app)
     app.add_middleware(KeyedRequests)
@@ -172,13 +184,15 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     stack.push_async_callback(fleet.stop)
     uploads = Uploads(database, objects, table.base_name, settings.max_upload_bytes)
     admission = Admission(database, gateway_id)
-    changes = Changes(database)
     metrics: Metrics = app.state.metrics
-    changes, prices = Changes(database), PriceBook(database)
+    prices = PriceBook(database)
     changes.watch("prices", prices.forget)
     slo_classes = SloClasses.parse(settings.slo_classes, settings.slo_default_class)
     metrics.calls.tell_objectives(slo_classes)
     tenant_labels = TenantLabels(settings.metrics_tenants)
+    passwords = await asyncio.to_thread(Passwords)
+    people = PeopleSessions(database, secrets, passwords)
+    invites = Invitations(secrets)
     return Services(
         gateway_id=gateway_id,
         settings=settings,
@@ -193,6 +207,10 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         idempotency=Idempotency(database, secrets),
         webhooks=Webhooks(secrets, OutboundRules.from_settings(settings)),
         tenants=TenantAdministration(secrets),
+        people=people,
+        accepting=Accepting(database, invites, people, passwords),
+        invitations=invites,
+        people_administration=PeopleAdministration(invites),
         authenticator=Authenticator(database, secrets, changes=changes),
         admission=admission,
         prices=prices,

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from loraplex.platform.database.sessions import Database
     from loraplex.platform.idempotency.service import Idempotency
     from loraplex.platform.metering.price_book import PriceBook
+    from loraplex.platform.people.accepting import Accepting
+    from loraplex.platform.people.administration import PeopleAdministration
+    from loraplex.platform.people.invitations import Invitations
+    from loraplex.platform.people.sessions import PeopleSessions
     from loraplex.platform.pools.fleet import WorkerFleet
     from loraplex.platform.settings import Settings
     from loraplex.platform.switches.cache import Switches
@@ -52,6 +56,10 @@ class Services:
     idempotency: Idempotency
     tenants: TenantAdministration
     authenticator: Authenticator
+    people: PeopleSessions
+    accepting: Accepting
+    invitations: Invitations
+    people_administration: PeopleAdministration
     admission: Admission
     prices: PriceBook
     catalogue: Catalogue

@@ -30,7 +30,9 @@ def test_a_key_is_exchanged_for_a_cookie_no_script_can_read(
 ) -> None:
     answer = browser.post(SESSION, json={"api_key": tenant.key})
     assert answer.status_code == 200
-    assert answer.json() == {"kind": "tenant", "tenant": tenant.name, "base_model": BASE}
+    session = answer.json()
+    assert (session["kind"], session["tenant"]) == ("tenant", tenant.name)
+    assert (session["base_model"], session["role"], session["person"]) == (BASE, "owner", None)
     cookie = answer.headers["set-cookie"].lower()
     assert "lpx_session=" in cookie
     assert "httponly" in cookie
@@ -41,7 +43,8 @@ def test_a_key_is_exchanged_for_a_cookie_no_script_can_read(
 
 def test_an_operator_signs_in_as_one(browser: httpx.Client, operator_key: str) -> None:
     answer = browser.post(SESSION, json={"api_key": operator_key})
-    assert answer.json() == {"kind": "operator", "tenant": None, "base_model": BASE}
+    session = answer.json()
+    assert (session["kind"], session["tenant"], session["role"]) == ("operator", None, "admin")
     assert browser.get("/api/v1/admin/workers").status_code == 200
     assert browser.get("/api/v1/adapters").status_code == 403
 

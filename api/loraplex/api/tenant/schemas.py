@@ -8,18 +8,6 @@ from pydantic import Field, StringConstraints
 from loraplex.api.schemas import WireModel
 
 
-class SignIn(WireModel):
-    api_key: Annotated[str, StringConstraints(min_length=1, max_length=512)]
-
-
-class Session(WireModel):
-    """Who is signed in."""
-
-    kind: Literal["tenant", "operator"]
-    tenant: str | None
-    base_model: str
-
-
 class Reason(WireModel):
     """Why a version was rejected, in words a person can act on."""
 

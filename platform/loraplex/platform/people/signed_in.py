@@ -37,7 +37,7 @@ class MemberPlace:
     tenant_id: TenantId
     tenant_name: str
     namespace: TenantNamespace
-    is_active: bool
+    tenant_state: TenantState
     membership_id: UUID
     role: Role
     max_concurrent_requests: int
@@ -65,7 +65,7 @@ class SignedInPerson:
                 tenant_id=TenantId(row["tenant_id"]),
                 tenant_name=row["tenant_name"],
                 namespace=TenantNamespace(row["namespace"]),
-                is_active=row["tenant_state"] == TenantState.ACTIVE,
+                tenant_state=TenantState(row["tenant_state"]),
                 membership_id=row["membership_id"],
                 role=Role(row["role"]),
                 max_concurrent_requests=row["max_concurrent_requests"],
@@ -89,7 +89,7 @@ class SignedInPerson:
             # A session outside of tenants is an operator's: the database lets no other live.
             assert self.operator_role is not None
             return OperatorPrincipal(None, self.user_id, self.email, self.operator_role)
-        if not self.place.is_active:
+        if self.place.tenant_state is not TenantState.ACTIVE:
             raise TenantSuspended(self.place.tenant_name)
         return TenantPrincipal(
             tenant_id=self.place.tenant_id,
