@@ -49,8 +49,9 @@ CREATE TABLE limits (
 );
 
 -- A ring holds 61 seconds, since the one that runs is not over: second s lies at s % 61 + 1, and
--- `newest_second` is the last one written. A row is rewritten whole at each admission: it stays
--- below the 2 KiB from which it would be moved out of line, on pages with room for its successor.
+-- `newest_second` is the last one written. `all_…` are the rings' sums. A row is rewritten whole at
+-- each admission: it stays below the 2 KiB from which it would be moved out of line, on pages with
+-- room for its successor.
 CREATE TABLE limit_counters (
     tenant_id uuid NOT NULL,
     subject varchar NOT NULL,
@@ -59,6 +60,9 @@ CREATE TABLE limit_counters (
     requests bigint[] NOT NULL DEFAULT array_fill(0::bigint, ARRAY[61]),
     prompt_tokens bigint[] NOT NULL DEFAULT array_fill(0::bigint, ARRAY[61]),
     output_tokens bigint[] NOT NULL DEFAULT array_fill(0::bigint, ARRAY[61]),
+    all_requests bigint NOT NULL DEFAULT 0,
+    all_prompt_tokens bigint NOT NULL DEFAULT 0,
+    all_output_tokens bigint NOT NULL DEFAULT 0,
     day date NOT NULL DEFAULT '-infinity',
     spent_day_micros bigint NOT NULL DEFAULT 0,
     month date NOT NULL DEFAULT '-infinity',

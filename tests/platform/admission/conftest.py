@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from sqlalchemy import event, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -136,6 +137,16 @@ class Clock:
             cursor.execute(f"SET loraplex.clock_offset = '{offset}'")
             cursor.close()
             connection.commit()
+
+        borrow = database.statements._borrow
+
+        async def borrow_moved() -> psycopg.AsyncConnection:
+            connection = await borrow()
+            offset = f"{self.offset.total_seconds()} seconds"
+            await connection.execute(f"SET loraplex.clock_offset = '{offset}'".encode())
+            return connection
+
+        database.statements._borrow = borrow_moved  # type: ignore[method-assign]
 
     def to_fraction(self, of_second: float) -> None:
         """Go on to a moment so far within a second, so that a test's steps share it."""

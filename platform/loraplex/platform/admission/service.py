@@ -7,7 +7,7 @@ gateway held lapses, holds no place among the concurrent requests any more, and 
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import bindparam, delete, func, text
@@ -28,10 +28,8 @@ from loraplex.platform.tenancy.principals import TenantPrincipal
 LEASE = timedelta(seconds=30)
 RENEW_SECONDS = 10
 
-ADMIT = text("SELECT gateway.admit(:tenant, CAST(:request AS jsonb), :lease)").bindparams(
-    bindparam("lease", LEASE)
-)
-SETTLE = text("SELECT gateway.settle(:tenant, CAST(:entry AS jsonb))")
+ADMIT: Final = "SELECT gateway.admit(%(tenant)s, %(request)s::jsonb, %(lease)s)"
+SETTLE: Final = "SELECT gateway.settle(%(tenant)s, %(entry)s::jsonb)"
 RENEW = text("SELECT gateway.renew_reservations(:gateway, :requests, :lease)").bindparams(
     bindparam("lease", LEASE)
 )
@@ -72,9 +70,8 @@ class Admission:
                 "hold_micros": demand.hold_micros,
             }
         )
-        answer = await self._database.call(
-            ADMIT, {"tenant": principal.tenant_id, "request": request.decode()}
-        )
+        values = {"tenant": principal.tenant_id, "request": request.decode(), "lease": LEASE}
+        answer = await self._database.statements.call(ADMIT, values)
         if answer["refusal"] is not None:
             raise await self._refusal(principal, answer)
         self._held.add(request_id)
@@ -92,7 +89,7 @@ class Admission:
         entry = msgspec.json.encode(
             entry_of(usage, api_key_id=payer.key_id, member_id=payer.member_id)
         )
-        has_news = await self._database.call(
+        has_news = await self._database.statements.call(
             SETTLE, {"tenant": payer.tenant_id, "entry": entry.decode()}
         )
         if has_news:

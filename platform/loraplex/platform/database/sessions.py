@@ -4,15 +4,15 @@ The tenant is set inside the transaction that it is for. A setting made before w
 commit, or stay on the pooled connection for its next borrower.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
-from sqlalchemy import Connection, Executable, event, func, select, text
+from sqlalchemy import Connection, event, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, SessionTransaction
 
 from loraplex.platform.database.liveness import KEEPALIVES, replace_dead_connections
+from loraplex.platform.database.statements import Statements
 from loraplex.platform.database.urls import sqlalchemy_url
 from loraplex.platform.tenancy.identity import TenantId
 
@@ -46,7 +46,7 @@ class Database:
             connect_args={"connect_timeout": CONNECT_SECONDS, **KEEPALIVES},
         )
         replace_dead_connections(self.engine.sync_engine)
-        self._statements = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+        self.statements = Statements(url)
         self._sessions = async_sessionmaker(
             self.engine, sync_session_class=TenantSession, expire_on_commit=False
         )
@@ -61,14 +61,6 @@ class Database:
         async with self._sessions(info={"tenant_id": tenant_id}) as session, session.begin():
             yield session
 
-    async def call(self, statement: Executable, values: Mapping[str, object]) -> Any:
-        """The first value of one statement that is a transaction of its own: one round trip.
-
-        No tenant is set. For functions that take the tenant, and pass row-level security.
-        """
-        async with self._statements.connect() as connection:
-            return await connection.scalar(statement, values)
-
     async def ping(self) -> None:
         """Ask Postgres for an answer; raises what SQLAlchemy raises when there is none."""
         async with self.engine.connect() as connection:
@@ -77,3 +69,4 @@ class Database:
     async def dispose(self) -> None:
         """Close every pooled connection."""
         await self.engine.dispose()
+        await self.statements.close()
