@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from importlib.metadata import version
 from uuid import uuid4
 
@@ -46,6 +47,7 @@ from loraplex.api.tenant import (
 from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
+from loraplex.platform.admission.recovery import Recovery
 from loraplex.platform.admission.service import Admission
 from loraplex.platform.database.changes import Changes
 from loraplex.platform.database.migrate import expected_revision
@@ -146,6 +148,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             asyncio.create_task(services.authenticator.uses.keep_recording()),
             asyncio.create_task(services.switches.keep_current()),
             asyncio.create_task(services.admission.keep_renewing()),
+            asyncio.create_task(services.recovery.keep_recovering()),
             asyncio.create_task(services.public_prefixes.keep_current()),
         ]
         try:
@@ -183,7 +186,8 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     await fleet.start()
     stack.push_async_callback(fleet.stop)
     uploads = Uploads(database, objects, table.base_name, settings.max_upload_bytes)
-    admission = Admission(database, gateway_id)
+    lease = timedelta(seconds=settings.reservation_lease_seconds)
+    admission = Admission(database, gateway_id, lease)
     metrics: Metrics = app.state.metrics
     prices = PriceBook(database)
     changes.watch("prices", prices.forget)
@@ -213,6 +217,14 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         people_administration=PeopleAdministration(invites),
         authenticator=Authenticator(database, secrets, changes=changes),
         admission=admission,
+        recovery=Recovery(
+            database,
+            admission,
+            fleet,
+            table.base_name,
+            lease=lease,
+            lost_after=timedelta(seconds=settings.recovery_lost_seconds),
+        ),
         prices=prices,
         catalogue=Catalogue([table.base_name]),
         fleet=fleet,

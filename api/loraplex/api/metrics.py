@@ -39,9 +39,9 @@ class Metrics:
             buckets=SECONDS,
             registry=registry,
         )
-        self.settlements_lost = Counter(
-            "loraplex_settlements_lost",
-            "Calls whose ledger row could not be written.",
+        self.settlements_left = Counter(
+            "loraplex_settlements_left",
+            "Calls whose bill this gateway could not write; recovery writes it.",
             registry=registry,
         )
 

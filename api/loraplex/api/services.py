@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from loraplex.api.text.base_text import BaseText
     from loraplex.api.text.public_prefixes import PublicPrefixes
     from loraplex.engine.protocol.module_table import ModuleTable
+    from loraplex.platform.admission.recovery import Recovery
     from loraplex.platform.admission.service import Admission
     from loraplex.platform.database.changes import Changes
     from loraplex.platform.database.sessions import Database
@@ -61,6 +62,7 @@ class Services:
     invitations: Invitations
     people_administration: PeopleAdministration
     admission: Admission
+    recovery: Recovery
     prices: PriceBook
     catalogue: Catalogue
     fleet: WorkerFleet

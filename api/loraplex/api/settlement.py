@@ -17,7 +17,8 @@ log = structlog.get_logger(__name__)
 FIRST_DELAY_SECONDS = 0.1
 LONGEST_DELAY_SECONDS = 5.0
 GIVE_UP_SECONDS = 300.0
-"""Longer than Postgres takes to come back; then the ledger row is lost and the log says so."""
+"""Longer than Postgres takes to come back. What is given up then is left unacknowledged and not
+renewed: whoever finds its lapsed reservation settles it by the counts that the workers keep."""
 
 
 class Settlements:
@@ -47,17 +48,24 @@ class Settlements:
                 return True
             except (DBAPIError, PoolTimeout, OSError) as error:
                 if waited_seconds >= GIVE_UP_SECONDS:
-                    log.error("settlement_lost", request_id=usage.request_id, exc_info=error)
-                    self._metrics.settlements_lost.inc()
+                    self._leave(usage, error)
                     return False
+            except Exception as error:  # of ours: trying again would not help
+                self._leave(usage, error)
+                return False
             await asyncio.sleep(delay_seconds)
             waited_seconds += delay_seconds
             delay_seconds = min(2 * delay_seconds, LONGEST_DELAY_SECONDS)
 
+    def _leave(self, usage: Usage, error: Exception) -> None:
+        log.error("settlement_left", request_id=usage.request_id, exc_info=error)
+        self._metrics.settlements_left.inc()
+        self._admission.give_up(usage.request_id)
+
     async def flush(self, seconds: float) -> None:
-        """Wait for what is under way, so long at most."""
+        """Wait for what is under way, so long at most; the rest is left to recovery."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=seconds)
             if late:
                 log.error("settlements_unfinished", count=len(late))
-                self._metrics.settlements_lost.inc(len(late))
+                self._metrics.settlements_left.inc(len(late))

@@ -19,6 +19,12 @@ REFUSALS = Counter(
     ["api", "code"],
     registry=REGISTRY,
 )
+RECOVERED = Counter(
+    "loraplex_recovered",
+    "Requests settled for gateways that were gone, by how they ended as far as workers knew.",
+    ["outcome"],
+    registry=REGISTRY,
+)
 WEBHOOK_ATTEMPTS = Counter(
     "loraplex_webhook_attempts",
     "Calls of tenants' webhooks, by what came back and whether the delivery was then given up.",

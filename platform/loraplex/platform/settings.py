@@ -113,6 +113,10 @@ class Settings(BaseSettings):
     validation_memory_bytes: int = 512 * 1024 * 1024
     usage_minutes_kept_days: int = Field(default=90, ge=2)
     """How long usage is known by the minute; by hour, day and request it is kept for ever."""
+    reservation_lease_seconds: float = Field(default=30, ge=1)
+    """How long a gateway may be silent before its running requests are taken for abandoned."""
+    recovery_lost_seconds: float = Field(default=120, ge=1)
+    """How long after that a request whose tokens no worker can tell waits, before it is lost."""
     deleted_kept_seconds: int = Field(default=7 * 24 * 3600, ge=0)
     """How long deleted adapters and versions can be restored, before they are purged."""
     blob_grace_seconds: int = Field(default=24 * 3600, ge=3600)

@@ -5,6 +5,7 @@ from datetime import timedelta
 from sqlalchemy import ColumnElement, delete, func, literal
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.admission.recovery import settle_abandoned
 from loraplex.platform.admission.service import sweep_reservations
 from loraplex.platform.database.base import Base
 from loraplex.platform.database.outbox import OutboxMessage
@@ -32,9 +33,10 @@ BEAT_SCHEDULE = {
 
 @job("loraplex.sweep_reservations")
 async def sweep_lapsed_reservations(context: JobContext) -> None:
-    """Delete the reservations that dead gateways left."""
+    """End what dead gateways left, and no living one could: as lost, or as nobody's."""
     async with context.database.unit_of_work() as session:
         await sweep_reservations(session)
+    await settle_abandoned(context.database)
 
 
 @job("loraplex.sweep_expired")

@@ -1,7 +1,9 @@
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import psycopg
 import pytest
 from sqlalchemy import select, update
 
@@ -9,6 +11,7 @@ from loraplex.platform.admission.errors import RateLimitExceeded
 from loraplex.platform.admission.models import Reservation, Subject
 from loraplex.platform.admission.service import LEASE, Admission, sweep_reservations
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.errors import TenantSuspended
 from loraplex.platform.tenancy.models import Tenant, TenantState
 from loraplex.platform.tenancy.principals import TenantPrincipal
@@ -115,18 +118,7 @@ async def test_settling_twice_keeps_the_first_bill(
     assert entry.output_tokens == 5
 
 
-async def test_a_request_whose_lease_lapsed_is_still_billed(
-    admission: Admission, system_database: Database, principal: TenantPrincipal
-) -> None:
-    await admission.admit(principal, "one", demand())
-    await set_expiry(system_database, principal, -1)
-    async with system_database.unit_of_work() as session:
-        await sweep_reservations(session)
-    await admission.settle(principal, usage("one"))
-    assert len(await entries(system_database, principal)) == 1
-
-
-async def test_a_lapsed_reservation_holds_no_place_and_is_swept(
+async def test_a_lapsed_reservation_holds_no_place_and_stays_until_it_is_settled(
     admission: Admission, system_database: Database
 ) -> None:
     principal = await new_principal(system_database, max_concurrent_requests=1)
@@ -134,8 +126,49 @@ async def test_a_lapsed_reservation_holds_no_place_and_is_swept(
     await set_expiry(system_database, principal, -1)
     await admission.admit(principal, "alive", demand())
     async with system_database.unit_of_work() as session:
-        assert await sweep_reservations(session) >= 1
+        await sweep_reservations(session)
+    assert await reserved(system_database, principal) == ["alive", "dead"]
+    await admission.settle(principal, usage("dead"))
     assert await reserved(system_database, principal) == ["alive"]
+    assert len(await entries(system_database, principal)) == 1
+
+
+async def test_what_a_gateway_of_an_older_release_left_is_swept(
+    admission: Admission, system_database: Database, principal: TenantPrincipal
+) -> None:
+    await admission.admit(principal, "old", demand())
+    await set_expiry(system_database, principal, -1)
+    async with system_database.unit_of_work() as session:
+        mine = update(Reservation).where(Reservation.tenant_id == principal.tenant_id)
+        await session.execute(mine.values(base_model=None))
+        assert await sweep_reservations(session) >= 1
+    assert await reserved(system_database, principal) == []
+
+
+async def test_a_request_whose_settlement_failed_is_renewed_until_it_is_given_up(
+    services: Settings, system_database: Database, principal: TenantPrincipal
+) -> None:
+    assert services.database_url is not None
+    database = Database(services.database_url.get_secret_value())
+    admission = Admission(database, uuid4().hex)
+    await admission.admit(principal, "one", demand())
+    unwritable = replace(usage("one"), output_tokens=2**40)
+    with pytest.raises(psycopg.DataError):
+        await admission.settle(principal, unwritable)
+    await set_expiry(system_database, principal, -1)
+    await admission.renew()
+    assert await expiry_in(system_database, principal) > LEASE / 2
+    admission.give_up("one")
+    await set_expiry(system_database, principal, -1)
+    await admission.renew()
+    assert await expiry_in(system_database, principal) < timedelta()
+    await database.dispose()
+
+
+async def expiry_in(system: Database, principal: TenantPrincipal) -> timedelta:
+    async with system.unit_of_work() as session:
+        mine = select(Reservation.expires_at).where(Reservation.tenant_id == principal.tenant_id)
+        return (await session.scalars(mine)).one() - datetime.now(UTC)
 
 
 async def test_a_gateway_renews_what_it_runs_and_nothing_else(
@@ -149,7 +182,7 @@ async def test_a_gateway_renews_what_it_runs_and_nothing_else(
     await other.admit(principal, "of-another-gateway", demand())
     for owner in (principal, neighbour):
         await set_expiry(system_database, owner, 1)
-    mine._held.discard("settled-in-vain")
+    mine.give_up("settled-in-vain")
     await mine.renew()
     soon = datetime.now(UTC) + LEASE / 2
     async with system_database.unit_of_work() as session:

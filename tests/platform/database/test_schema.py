@@ -269,6 +269,7 @@ def test_functions_that_pass_row_security_are_pinned_and_only_apps(catalogue: Co
         "renew_reservations",
         "admit",
         "settle",
+        "claim_lapsed",
         "record_platform_event",
         "forget_audit_events",
         "pseudonymise_ledger",

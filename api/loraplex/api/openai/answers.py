@@ -11,10 +11,10 @@ from loraplex.api.openai.answer_schemas import (
     TopLogprob,
     Usage,
 )
-from loraplex.api.openai.call import CallUsage
 from loraplex.api.text.choice_text import Piece, ShownToken
 from loraplex.api.text.token_bytes import TokenBytes
 from loraplex.engine.protocol.identity import Digest
+from loraplex.platform.metering.sequences import CallUsage
 
 FINGERPRINT_CHARACTERS = 12
 

@@ -14,6 +14,7 @@ from loraplex.engine.protocol.errors import DomainError, EngineFailure
 from loraplex.engine.protocol.messages import FinishReason, GenerationRequest
 from loraplex.platform.admission.demand import Admitted, Demand, Window
 from loraplex.platform.metering.prices import Price
+from loraplex.platform.metering.sequences import CallUsage, SequenceUsage, total
 from loraplex.platform.metering.service import Usage
 from loraplex.platform.pools.recounting import Placement
 from loraplex.platform.tenancy.principals import TenantPrincipal
@@ -131,13 +132,16 @@ class Call:
             self._settlement = self._services.settlements.start(self._settle(outcome, failure))
         return self._settlement
 
-    def usage(self) -> "CallUsage":
-        """Tokens of the whole call: a prompt counts once, whatever the number of its choices."""
-        firsts = {choice.prompt: choice for choice in reversed(self.choices)}
-        return CallUsage(
-            prompt_tokens=sum(len(c.request.prompt_token_ids) for c in firsts.values()),
-            cached_tokens=sum(choice.cached_tokens for choice in firsts.values()),
-            output_tokens=sum(choice.text.output_tokens for choice in self.choices),
+    def usage(self) -> CallUsage:
+        """Tokens of the whole call so far."""
+        return total(
+            SequenceUsage(
+                choice.prompt,
+                len(choice.request.prompt_token_ids),
+                choice.cached_tokens,
+                choice.text.output_tokens,
+            )
+            for choice in self.choices
         )
 
     def _demand(self, price: Price) -> Demand:
@@ -150,6 +154,8 @@ class Call:
             price=price,
             prompt_tokens=self.usage().prompt_tokens,
             max_output_tokens=sum(one.request.sampling.max_tokens for one in self.choices),
+            sequences=len(self.choices),
+            choices_per_prompt=sum(one.prompt == 0 for one in self.choices),
             adapter_digest=None if spec is None else spec.digest,
             adapter_id=served.adapter_id,
             adapter_version=served.version,
@@ -198,7 +204,7 @@ class Call:
             return
         used = self.usage()
         self._clock.finish(outcome, used.prompt_tokens, self.choices, failure)
-        has_run = used.output_tokens > 0
+        billed = used.billed
         served = self._resolved
         is_billed = await self._services.settlements.record(
             self._principal,
@@ -210,9 +216,9 @@ class Call:
                 adapter_digest=None if served.spec is None else served.spec.digest,
                 adapter_id=served.adapter_id,
                 adapter_version=served.version,
-                prompt_tokens=used.prompt_tokens if has_run else 0,
-                cached_tokens=used.cached_tokens if has_run else 0,
-                output_tokens=used.output_tokens,
+                prompt_tokens=billed.prompt_tokens,
+                cached_tokens=billed.cached_tokens,
+                output_tokens=billed.output_tokens,
                 outcome=outcome,
                 error_code=code_of(failure),
                 admitted_at=admitted.admitted_at,
@@ -239,10 +245,3 @@ def code_of(failure: Exception | None) -> str | None:
     if failure is None:
         return None
     return failure.code if isinstance(failure, DomainError) else INTERNAL_CODE
-
-
-@dataclass(frozen=True, slots=True)
-class CallUsage:
-    prompt_tokens: int
-    cached_tokens: int
-    output_tokens: int

@@ -28,7 +28,8 @@ class Demand:
     """What a request may use at most, all its choices together.
 
     `model` is what the client asked for and `model_name` whose limits that means: the adapter's
-    name, whatever the version, or the base's.
+    name, whatever the version, or the base's. Choice `i` is of prompt `i // choices_per_prompt`
+    and runs as the sequence `<request>-i`.
     """
 
     model: str
@@ -42,6 +43,8 @@ class Demand:
     adapter_version: int | None = None
     weights_digest: Digest | None = None
     """The adapter's bytes, which stay in the store while the request runs."""
+    sequences: int = 1
+    choices_per_prompt: int = 1
 
     @property
     def hold_micros(self) -> int:

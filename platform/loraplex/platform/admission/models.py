@@ -150,5 +150,9 @@ class Reservation(Base, Created):
     max_output_tokens: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     hold_micros: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     charged: Mapped[int] = mapped_column(server_default=text("0"))
+    sequences: Mapped[int | None]
+    choices_per_prompt: Mapped[int | None]
     admitted_at: Mapped[datetime] = mapped_column(server_default=func.now())
     expires_at: Mapped[datetime] = mapped_column(index=True)
+    recovering_until: Mapped[datetime | None]
+    """Set once it was seen lapsed; until then nobody looks at it again."""

@@ -1,7 +1,8 @@
 """Lets a request in, or not, and settles it when it ends: one statement and transaction each.
 
-A reservation is a lease. The gateway that holds it renews it while the request runs; what a dead
-gateway held lapses, holds no place among the concurrent requests any more, and is swept.
+A reservation is a lease. The gateway that holds it renews it until the request is settled; what a
+dead gateway held lapses, holds no place among the concurrent requests any more, and is settled by
+another one (`recovery`).
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, delete, func, text
+from sqlalchemy import Interval, bindparam, delete, func, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -26,12 +27,12 @@ from loraplex.platform.tenancy.errors import TenantSuspended
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 LEASE = timedelta(seconds=30)
-RENEW_SECONDS = 10
+RENEWALS_PER_LEASE = 3
 
 ADMIT: Final = "SELECT gateway.admit(%(tenant)s, %(request)s::jsonb, %(lease)s)"
 SETTLE: Final = "SELECT gateway.settle(%(tenant)s, %(entry)s::jsonb)"
 RENEW = text("SELECT gateway.renew_reservations(:gateway, :requests, :lease)").bindparams(
-    bindparam("lease", LEASE)
+    bindparam("lease", type_=Interval)
 )
 
 log = get_logger(__name__)
@@ -40,9 +41,10 @@ log = get_logger(__name__)
 class Admission:
     """One gateway's admissions. `gateway_id` is the running process's own, new at every start."""
 
-    def __init__(self, database: Database, gateway_id: str) -> None:
+    def __init__(self, database: Database, gateway_id: str, lease: timedelta = LEASE) -> None:
         self._database = database
         self._gateway_id = gateway_id
+        self._lease = lease
         self._held: set[str] = set()
 
     async def admit(self, principal: TenantPrincipal, request_id: str, demand: Demand) -> Admitted:
@@ -68,9 +70,11 @@ class Admission:
                 "prompt_tokens": demand.prompt_tokens,
                 "max_output_tokens": demand.max_output_tokens,
                 "hold_micros": demand.hold_micros,
+                "sequences": demand.sequences,
+                "choices_per_prompt": demand.choices_per_prompt,
             }
         )
-        values = {"tenant": principal.tenant_id, "request": request.decode(), "lease": LEASE}
+        values = {"tenant": principal.tenant_id, "request": request.decode(), "lease": self._lease}
         answer = await self._database.statements.call(ADMIT, values)
         if answer["refusal"] is not None:
             raise await self._refusal(principal, answer)
@@ -82,18 +86,22 @@ class Admission:
     async def settle(self, payer: Payer, usage: Usage) -> None:
         """Write the ledger row and give back what was reserved: both or neither, once.
 
-        However often it is called: the first call counts. When it fails the caller may try again;
-        the place is given back by its lease meanwhile. Works on roles `app` and `system`.
+        However often it is called: the first call counts. When it fails the caller may try again,
+        or `give_up`; the request is renewed meanwhile. Works on roles `app` and `system`.
         """
-        self._held.discard(usage.request_id)
         entry = msgspec.json.encode(
             entry_of(usage, api_key_id=payer.key_id, member_id=payer.member_id)
         )
         has_news = await self._database.statements.call(
             SETTLE, {"tenant": payer.tenant_id, "entry": entry.decode()}
         )
+        self._held.discard(usage.request_id)
         if has_news:
             await self._tell_of_budgets(payer)
+
+    def give_up(self, request_id: str) -> None:
+        """Let the request's lease lapse, unsettled: it is recovery's then."""
+        self._held.discard(request_id)
 
     async def renew(self) -> None:
         """Renew the leases of this gateway's running requests."""
@@ -101,13 +109,14 @@ class Admission:
             return
         async with self._database.unit_of_work() as session:
             await session.execute(
-                RENEW, {"gateway": self._gateway_id, "requests": sorted(self._held)}
+                RENEW,
+                {"gateway": self._gateway_id, "requests": sorted(self._held), "lease": self._lease},
             )
 
     async def keep_renewing(self) -> None:
         """Renew for ever, until cancelled; an unreachable database is tried again."""
         while True:
-            await asyncio.sleep(RENEW_SECONDS)
+            await asyncio.sleep(self._lease.total_seconds() / RENEWALS_PER_LEASE)
             try:
                 await self.renew()
             except (DBAPIError, PoolTimeout) as error:
@@ -145,10 +154,13 @@ def _windows(answer: Mapping[str, Any], *, is_admitted: bool) -> tuple[Window, .
 
 
 async def sweep_reservations(session: AsyncSession) -> int:
-    """Delete lapsed reservations of every tenant (role `system`); how many there were."""
+    """Delete lapsed reservations that nobody can settle (role `system`); how many there were.
+
+    They are of gateways of an older release, which did not write down whom to bill for what.
+    """
     lapsed = await session.scalars(
         delete(Reservation)
-        .where(Reservation.expires_at < func.clock_timestamp())
+        .where(Reservation.expires_at < func.clock_timestamp(), Reservation.base_model.is_(None))
         .returning(Reservation.request_id)
     )
     return len(lapsed.all())

@@ -1,0 +1,242 @@
+"""Settles what gateways that are gone left unsettled, by what the workers counted.
+
+A reservation whose lease has lapsed is looked at twice, a pause apart: after an outage of Postgres
+its own gateway, if it lives, settles or renews it in between. Whoever claims it then asks all
+workers of its base. What still runs is left alone, since somebody keeps it alive. Once every
+sequence has ended it is settled by the workers' counts; what no worker knows within the deadline is
+settled as lost, with what is known of it, which is nothing where the worker died too.
+
+A gateway that was merely slow does no harm: the ledger's row decides, and the second changes
+nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import Interval, bindparam, func, select, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from structlog import get_logger
+
+from loraplex.engine.protocol.identity import Digest
+from loraplex.engine.protocol.messages import FinishReason
+from loraplex.platform.admission.models import Reservation
+from loraplex.platform.admission.service import LEASE, Admission
+from loraplex.platform.database.sessions import Database
+from loraplex.platform.metering.price_book import price_by_id
+from loraplex.platform.metering.sequences import CallUsage, SequenceUsage, total
+from loraplex.platform.metering.service import SettledBy, Usage
+from loraplex.platform.metrics import RECOVERED
+from loraplex.platform.pools.fleet import WorkerFleet
+from loraplex.platform.pools.recounting import Recount
+from loraplex.platform.tenancy.identity import TenantId
+
+LOST_AFTER = timedelta(seconds=120)
+"""How long after its lease a request may wait for a worker that knows of it."""
+ABANDONED_AFTER = timedelta(hours=2)
+"""When no gateway of the base has come. Workers keep counts for an hour: they know no more."""
+PAUSES_PER_LEASE: Final = 3
+BATCH: Final = 200
+GATEWAY_LOST: Final = "gateway_lost"
+
+CLAIM = text("SELECT gateway.claim_lapsed(:base, :pause, :lost_after, :most)").bindparams(
+    bindparam("pause", type_=Interval), bindparam("lost_after", type_=Interval)
+)
+
+log = get_logger(__name__)
+
+
+class Outcome(StrEnum):
+    """How a request whose gateway is gone ended, as far as anybody knows."""
+
+    COMPLETED = "completed"
+    """All of it was generated; whether its client saw it, nobody knows."""
+    FAILED = "failed"
+    LOST = "lost"
+
+
+class Lapsed(msgspec.Struct, frozen=True):
+    """A reservation that nobody has renewed. `key_id` makes it a payer."""
+
+    tenant_id: UUID
+    request_id: str
+    model: str
+    base_model: str
+    price_id: UUID
+    admitted_at: datetime
+    is_overdue: bool
+    api_key_id: UUID | None = None
+    member_id: UUID | None = None
+    adapter_digest: Digest | None = None
+    adapter_id: UUID | None = None
+    adapter_version: int | None = None
+    sequences: int | None = None
+    choices_per_prompt: int | None = None
+
+    @property
+    def sequence_ids(self) -> list[str]:
+        return [f"{self.request_id}-{index}" for index in range(self.sequences or 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose bill it is."""
+
+    tenant_id: TenantId
+    key_id: UUID | None
+    member_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    outcome: Outcome
+    used: CallUsage
+
+
+def judge(lapsed: Lapsed, recount: Recount) -> Verdict | None:
+    """What to bill; None while that may still change."""
+    names = lapsed.sequence_ids
+    if not recount.running.isdisjoint(names):
+        return None
+    known = [
+        (place, recount.ended[name]) for place, name in enumerate(names) if name in recount.ended
+    ]
+    is_whole = len(known) == len(names)
+    if not is_whole and not lapsed.is_overdue:
+        return None
+    used = total(
+        SequenceUsage(
+            place // (lapsed.choices_per_prompt or 1),
+            counts.prompt_tokens,
+            counts.cached_tokens,
+            counts.output_tokens,
+        )
+        for place, counts in known
+    )
+    if not is_whole:
+        return Verdict(Outcome.LOST, used)
+    ends = {counts.finish_reason for _, counts in known}
+    is_complete = ends <= {FinishReason.STOP, FinishReason.LENGTH}
+    return Verdict(Outcome.COMPLETED if is_complete else Outcome.FAILED, used)
+
+
+class Recovery:
+    """One gateway's part: any number of gateways share the work."""
+
+    def __init__(
+        self,
+        database: Database,
+        admission: Admission,
+        fleet: WorkerFleet,
+        base_model: str,
+        *,
+        lease: timedelta = LEASE,
+        lost_after: timedelta = LOST_AFTER,
+    ) -> None:
+        self._database = database
+        self._admission = admission
+        self._fleet = fleet
+        self._base_model = base_model
+        self._pause = lease / PAUSES_PER_LEASE
+        self._lost_after = lost_after
+
+    async def keep_recovering(self) -> None:
+        """Look again and again, until cancelled; an unreachable database is tried again."""
+        while True:
+            await asyncio.sleep(self._pause.total_seconds() / 2)
+            try:
+                while await self.recover() == BATCH:
+                    pass
+            except (DBAPIError, PoolTimeout, OSError) as error:
+                log.warning("nothing_recovered", error=type(error).__name__)
+
+    async def recover(self) -> int:
+        """Settle what can be settled of the oldest; how many were looked at."""
+        claimed = await self._claim()
+        if not claimed:
+            return 0
+        names = [name for lapsed in claimed for name in lapsed.sequence_ids]
+        recount = await self._fleet.recount(self._base_model, names)
+        for lapsed in claimed:
+            verdict = judge(lapsed, recount)
+            if verdict is not None:
+                await settle(self._database, self._admission, lapsed, verdict)
+                self._fleet.forget(self._base_model, lapsed.sequence_ids)
+        return len(claimed)
+
+    async def _claim(self) -> list[Lapsed]:
+        async with self._database.unit_of_work() as session:
+            rows = await session.scalars(
+                CLAIM,
+                {
+                    "base": self._base_model,
+                    "pause": self._pause,
+                    "lost_after": self._lost_after,
+                    "most": BATCH,
+                },
+            )
+            return [msgspec.convert(row, Lapsed) for row in rows]
+
+
+async def settle(
+    database: Database, admission: Admission, lapsed: Lapsed, verdict: Verdict
+) -> None:
+    """Write the bill, unless its gateway has done so by now."""
+    async with database.unit_of_work(TenantId(lapsed.tenant_id)) as session:
+        price = await price_by_id(session, lapsed.price_id)
+    billed = verdict.used.billed
+    owner = Owner(TenantId(lapsed.tenant_id), lapsed.api_key_id, lapsed.member_id)
+    usage = Usage(
+        request_id=lapsed.request_id,
+        model=lapsed.model,
+        base_model=lapsed.base_model,
+        price=price,
+        adapter_digest=lapsed.adapter_digest,
+        adapter_id=lapsed.adapter_id,
+        adapter_version=lapsed.adapter_version,
+        prompt_tokens=billed.prompt_tokens,
+        cached_tokens=billed.cached_tokens,
+        output_tokens=billed.output_tokens,
+        outcome=verdict.outcome,
+        error_code=None if verdict.outcome is Outcome.COMPLETED else GATEWAY_LOST,
+        admitted_at=lapsed.admitted_at,
+        settled_by=SettledBy.RECOVERY,
+    )
+    await admission.settle(owner, usage)
+    RECOVERED.labels(verdict.outcome).inc()
+    log.warning(
+        "recovered",
+        request_id=lapsed.request_id,
+        outcome=verdict.outcome,
+        prompt_tokens=billed.prompt_tokens,
+        output_tokens=billed.output_tokens,
+    )
+
+
+async def settle_abandoned(system: Database) -> int:
+    """Settle as lost what no gateway of its base has come back for; how many there were."""
+    is_abandoned = Reservation.expires_at < func.clock_timestamp() - ABANDONED_AFTER
+    async with system.unit_of_work() as session:
+        rows = (
+            await session.scalars(
+                select(Reservation)
+                .where(is_abandoned, Reservation.base_model.is_not(None))
+                .limit(BATCH)
+            )
+        ).all()
+    admission = Admission(system, "nobody")
+    for row in rows:
+        await settle(system, admission, lapsed_of(row), Verdict(Outcome.LOST, CallUsage()))
+    return len(rows)
+
+
+def lapsed_of(row: Reservation) -> Lapsed:
+    columns: Sequence[str] = Lapsed.__struct_fields__
+    values = {name: getattr(row, name) for name in columns if name != "is_overdue"}
+    return Lapsed(**values, is_overdue=True)
