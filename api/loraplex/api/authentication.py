@@ -52,13 +52,13 @@ async def signed_in(
 
 @dataclass(frozen=True)
 class Requires:
-    """A route's guard: a tenant's credential that holds `scope`.
+    """A route's guard: a tenant's credential that holds `scope`, or any where that is None.
 
     Called as a dependency it gives the principal; it raises WrongRole, MissingScope and, once the
     caller is known to be allowed, what an idempotency key may raise.
     """
 
-    scope: Scope
+    scope: Scope | None
 
     async def __call__(
         self,
@@ -72,7 +72,7 @@ class Requires:
                 field="Authorization",
                 rule="a tenant's credential",
             )
-        if self.scope not in principal.scopes:
+        if self.scope is not None and self.scope not in principal.scopes:
             raise MissingScope(self.scope)
         await begin_keyed_request(services.idempotency, principal, request)
         return principal
@@ -102,6 +102,8 @@ async def operator(
     return principal
 
 
+TenantDep = Annotated[TenantPrincipal, Depends(Requires(None))]
+"""For what every credential of a tenant may ask."""
 SignedInDep = Annotated[Principal, Depends(signed_in)]
 OperatorDep = Annotated[OperatorPrincipal, Depends(operator)]
 ModelCallerDep = Annotated[TenantPrincipal, Depends(requires(Scope.MODELS_CALL))]

@@ -10,6 +10,13 @@ from pydantic.json_schema import models_json_schema
 from loraplex.api.admin.schemas import QuarantineOrder
 from loraplex.api.admin.switch_schemas import PoolOrder, SwitchOrder
 from loraplex.api.idempotency import PATHS
+from loraplex.api.key_schemas import (
+    KeyChanges,
+    KeyRotation,
+    NewKey,
+    NewOperatorKey,
+    OperatorKeyChanges,
+)
 from loraplex.api.openai.answer_schemas import ChatChunk, OpenAIError
 from loraplex.api.openai.schemas import ChatBody, CompletionBody
 from loraplex.api.schemas import Problem
@@ -54,6 +61,11 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     NewWebhook,
     WebhookChanges,
     Rotation,
+    NewKey,
+    KeyChanges,
+    KeyRotation,
+    NewOperatorKey,
+    OperatorKeyChanges,
 )
 WRITTEN_BY_ROUTES: tuple[type[BaseModel], ...] = (ChatChunk, OpenAIError, Problem)
 

@@ -18,7 +18,7 @@ from loraplex.adapters_registry.uploads.resumable import ResumableUploads
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.api import documentation, errors, health, web
-from loraplex.api.admin import quarantine, switches, tenants, workers
+from loraplex.api.admin import operator_keys, quarantine, switches, tenant_keys, tenants, workers
 from loraplex.api.draining import Draining
 from loraplex.api.edge import Edge
 from loraplex.api.health import ReadinessCheck
@@ -34,8 +34,10 @@ from loraplex.api.settlement import Settlements
 from loraplex.api.tenant import (
     adapters,
     aliases,
+    caller,
     imports,
     invitations,
+    keys,
     members,
     own_sessions,
     pins,
@@ -81,6 +83,8 @@ ROUTES = (
     chat,
     completions,
     session,
+    caller,
+    keys,
     own_sessions,
     members,
     invitations,
@@ -91,8 +95,10 @@ ROUTES = (
     uploads,
     imports,
     webhooks,
+    operator_keys,
     workers,
     tenants,
+    tenant_keys,
     quarantine,
     switches,
     health,

@@ -62,11 +62,13 @@ class Catalogue:
         rows = VersionRepository(session)
         for base in await self._bases(rows):
             if base.name == model:
+                _check_may_call(principal, base.name, model)
                 created = int(base.created_at.timestamp())
                 return ResolvedModel(base.name, Digest(base.digest), base.name, created)
         name = parse_model_name(model)
         if name is None or name.tenant not in (None, principal.tenant_name):
             raise ModelNotFound(model)
+        _check_may_call(principal, name.adapter, model)
         row = await self._meant(rows, principal, name, sticky_key)
         if row is None or not self._serves(row.base):
             raise ModelNotFound(model, await self._why_not(rows, principal, name))
@@ -95,6 +97,7 @@ class Catalogue:
         found = [
             CallableModel(base.name, int(base.created_at.timestamp()), PLATFORM, parent=None)
             for base in await self._bases(rows)
+            if principal.may_call(base.name)
         ]
         for is_bare, named in (
             (True, await pointers.bare_names(session, principal.tenant_id)),
@@ -103,6 +106,8 @@ class Catalogue:
             for pointer in named:
                 version = pointer.main_version
                 if version is None or not self._serves(pointer.base):
+                    continue
+                if not principal.may_call(pointer.adapter.name):
                     continue
                 alias = None if is_bare or pointer.alias is None else pointer.alias.name
                 found.append(
@@ -219,3 +224,9 @@ class Catalogue:
         version, base = found
         why = obstacle(version, base)
         return "" if why is None else f" Version {version.number} {why}."
+
+
+def _check_may_call(principal: TenantPrincipal, name: str, model: str) -> None:
+    """Raise ModelNotFound for what the credential is not for, whether or not it exists."""
+    if not principal.may_call(name):
+        raise ModelNotFound(model, " This key is for other models.")

@@ -38,6 +38,10 @@ class TenantPrincipal:
     """What may be shown of the credential, or the person's name."""
     max_concurrent_requests: int
 
+    def may_call(self, name: str) -> bool:
+        """Whether a base or one of the tenant's adapters, by its bare name, may be called."""
+        return self.models is None or name in self.models
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorPrincipal:
