@@ -7,6 +7,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from loraplex.api.admin.price_schemas import NewPrice
 from loraplex.api.admin.schemas import QuarantineOrder
 from loraplex.api.admin.switch_schemas import PoolOrder, SwitchOrder
 from loraplex.api.idempotency import PATHS
@@ -54,6 +55,7 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     QuarantineOrder,
     SwitchOrder,
     PoolOrder,
+    NewPrice,
     NewUpload,
     PartUrlsWanted,
     NoFields,

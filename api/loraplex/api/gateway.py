@@ -18,7 +18,16 @@ from loraplex.adapters_registry.uploads.resumable import ResumableUploads
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.api import documentation, errors, health, web
-from loraplex.api.admin import operator_keys, quarantine, switches, tenant_keys, tenants, workers
+from loraplex.api.admin import (
+    operator_keys,
+    prices,
+    quarantine,
+    switches,
+    tenant_keys,
+    tenant_usage,
+    tenants,
+    workers,
+)
 from loraplex.api.draining import Draining
 from loraplex.api.edge import Edge
 from loraplex.api.health import ReadinessCheck
@@ -44,6 +53,7 @@ from loraplex.api.tenant import (
     rollouts,
     session,
     uploads,
+    usage,
     webhooks,
 )
 from loraplex.api.text.base_text import BaseText
@@ -95,10 +105,13 @@ ROUTES = (
     uploads,
     imports,
     webhooks,
+    usage,
     operator_keys,
     workers,
     tenants,
     tenant_keys,
+    tenant_usage,
+    prices,
     quarantine,
     switches,
     health,
@@ -195,8 +208,8 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     lease = timedelta(seconds=settings.reservation_lease_seconds)
     admission = Admission(database, gateway_id, lease)
     metrics: Metrics = app.state.metrics
-    prices = PriceBook(database)
-    changes.watch("prices", prices.forget)
+    price_book = PriceBook(database)
+    changes.watch("prices", price_book.forget)
     slo_classes = SloClasses.parse(settings.slo_classes, settings.slo_default_class)
     metrics.calls.tell_objectives(slo_classes)
     tenant_labels = TenantLabels(settings.metrics_tenants)
@@ -231,7 +244,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
             lease=lease,
             lost_after=timedelta(seconds=settings.recovery_lost_seconds),
         ),
-        prices=prices,
+        prices=price_book,
         catalogue=Catalogue([table.base_name]),
         fleet=fleet,
         adapter_refs=AdapterRefs(objects, fleet),

@@ -93,11 +93,14 @@ def broken_command(name: str, error: Exception) -> AnyCommand:
 
 TENANCY = "loraplex.platform.tenancy.commands"
 SWITCHES = "loraplex.platform.switches.commands"
+METERING = "loraplex.platform.metering.commands"
 OWN_GROUPS = {
     "tenant": LateGroup("tenant", TENANCY, "Create and list tenants."),
     "key": LateGroup("key", TENANCY, "Create, list and revoke API keys."),
     "switch": LateGroup("switch", SWITCHES, "Turn changes, uploads or a pool off for everybody."),
     "pool": LateGroup("pool", SWITCHES, "Drain pools of workers."),
+    "price": LateGroup("price", METERING, "Make and list prices."),
+    "usage": LateGroup("usage", METERING, "Make usage anew from the ledger."),
     "webhook": LateGroup(
         "webhook", "loraplex.platform.webhooks.commands", "Manage a tenant's webhooks."
     ),

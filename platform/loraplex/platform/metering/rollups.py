@@ -97,6 +97,11 @@ async def forget_minutes(session: AsyncSession, minutes_from: datetime) -> None:
     )
 
 
+def minutes_surely_kept_from(now: datetime, kept_days: int) -> datetime:
+    """A day later, so that a reader whose clock is behind asks for nothing that has just gone."""
+    return minutes_kept_from(now, kept_days - 1)
+
+
 def minutes_kept_from(now: datetime, kept_days: int) -> datetime:
     """The midnight that roll-ups by minute are kept from, so that no day is kept in part."""
     return BucketWidth.DAY.begin(now) - timedelta(days=kept_days)

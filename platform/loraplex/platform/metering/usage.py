@@ -134,6 +134,11 @@ class UsageQuery:
     groups: Sequence[Group] = field(default_factory=tuple)
 
     @property
+    def knows_storage(self) -> bool:
+        """Storage is known by the hour, and of nothing that only requests have."""
+        return self.width is not BucketWidth.MINUTE and not self.wanted.is_of_requests
+
+    @property
     def columns(self) -> list[str]:
         return list(dict.fromkeys(name for g in self.groups for name in COLUMNS_OF[g]))
 
@@ -159,8 +164,8 @@ async def used(session: AsyncSession, query: UsageQuery) -> list[Used]:
 
 
 async def stored(session: AsyncSession, query: UsageQuery) -> list[Stored]:
-    """By bucket, and by tenant if that is a group. Storage is known by the hour, of no key."""
-    if query.width is BucketWidth.MINUTE or query.wanted.is_of_requests:
+    """By bucket, and by tenant if that is a group; nothing where it is not known."""
+    if not query.knows_storage:
         return []
     bucket = func.date_trunc(query.width.unit, StorageHour.hour_start, "UTC").label("bucket_start")
     by_tenant = Group.TENANT in query.groups
