@@ -95,6 +95,8 @@ CLASSES = {
     ("POST", "/api/v1/admin/prices"): OPERATOR,
     ("GET", "/api/v1/admin/workers"): OPERATOR,
     ("GET", "/api/v1/admin/tenants"): OPERATOR,
+    ("GET", "/api/v1/audit"): TENANT,
+    ("GET", "/api/v1/admin/audit"): OPERATOR,
     ("GET", "/api/v1/admin/switches"): OPERATOR,
     ("PUT", "/api/v1/admin/switches/{name}"): OPERATOR,
     ("POST", "/api/v1/admin/pools/{pool}/drain"): OPERATOR,

@@ -218,6 +218,7 @@ def test_components_contribute_modules_of_jobs() -> None:
         "loraplex.platform.sweeps",
         "loraplex.platform.metering.sweeps",
         "loraplex.platform.webhooks.sweeps",
+        "loraplex.platform.audit.sweeps",
         "loraplex.adapters_registry.tasks",
     ]
 

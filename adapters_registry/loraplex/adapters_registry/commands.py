@@ -19,7 +19,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from loraplex.adapters_registry import naming_commands
+from loraplex.adapters_registry import naming_commands, quarantine_commands
 from loraplex.platform.management_commands import AsJson, print_json
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ for _command in (
     naming_commands.restore,
 ):
     adapter.command()(_command)
+adapter.command("quarantine")(quarantine_commands.put_away)
+adapter.command("release")(quarantine_commands.release)
 
 
 def demo() -> None:

@@ -1,10 +1,14 @@
 """Who acts in a request, for the audit log."""
 
+from collections.abc import Mapping
+
 from fastapi import Request
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.api.authentication import client_address
-from loraplex.platform.audit.actors import Actor, ActorKind
-from loraplex.platform.tenancy.principals import OperatorPrincipal, Principal
+from loraplex.platform.audit.actors import Actor, ActorKind, Target
+from loraplex.platform.audit.service import record
+from loraplex.platform.tenancy.principals import OperatorPrincipal, Principal, TenantPrincipal
 
 
 def actor_of(request: Request, principal: Principal) -> Actor:
@@ -23,3 +27,25 @@ def request_id_of(request: Request) -> str:
     """The id that the answer carries as `x-request-id`."""
     request_id: str = request.state.request_id
     return request_id
+
+
+async def record_own(
+    session: AsyncSession,
+    request: Request,
+    principal: TenantPrincipal,
+    action: str,
+    target: Target,
+    *,
+    before: Mapping[str, object] | None = None,
+    after: Mapping[str, object] | None = None,
+) -> None:
+    """Note in the audit log, in the change's transaction, what the caller did to its own tenant."""
+    await record(
+        session,
+        actor_of(request, principal),
+        action,
+        tenant_id=principal.tenant_id,
+        target=target,
+        before=before,
+        after=after,
+    )

@@ -18,6 +18,7 @@ from loraplex.adapters_registry.uploads.resumable import ResumableUploads
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.api import documentation, errors, health, web
+from loraplex.api.admin import audit as admin_audit
 from loraplex.api.admin import (
     operator_keys,
     prices,
@@ -43,6 +44,7 @@ from loraplex.api.settlement import Settlements
 from loraplex.api.tenant import (
     adapters,
     aliases,
+    audit,
     caller,
     imports,
     invitations,
@@ -107,6 +109,7 @@ ROUTES = (
     webhooks,
     usage,
     operator_keys,
+    audit,
     workers,
     tenants,
     tenant_keys,
@@ -114,6 +117,7 @@ ROUTES = (
     prices,
     quarantine,
     switches,
+    admin_audit,
     health,
 )
 """Modules with a router, in the order of the API's description."""

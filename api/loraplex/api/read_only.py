@@ -10,6 +10,8 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 MANAGEMENT = "/api/v1/"
 GOES_ON = ("/api/v1/session", "/api/v1/admin/")
 """Signing in and out, and operators, who are the ones to put things right."""
+CHANGES = frozenset({"/api/v1/session/invitation", "/api/v1/session/password"})
+"""What changes something all the same: who is a member, and by which password."""
 
 
 class ReadOnlyGuard:
@@ -32,4 +34,4 @@ class ReadOnlyGuard:
 def changes_something(method: str, path: str) -> bool:
     """Whether a request is one that a read-only platform refuses."""
     is_management = path.startswith(MANAGEMENT) and not path.startswith(GOES_ON)
-    return is_management and method not in SAFE_METHODS
+    return (is_management or path in CHANGES) and method not in SAFE_METHODS

@@ -35,6 +35,7 @@ OWN_MODULES = (
     "loraplex.platform.sweeps",
     "loraplex.platform.metering.sweeps",
     "loraplex.platform.webhooks.sweeps",
+    "loraplex.platform.audit.sweeps",
 )
 
 SOFT_LIMIT_SECONDS = 300

@@ -117,6 +117,8 @@ class Settings(BaseSettings):
     """How long a gateway may be silent before its running requests are taken for abandoned."""
     recovery_lost_seconds: float = Field(default=120, ge=1)
     """How long after that a request whose tokens no worker can tell waits, before it is lost."""
+    audit_kept_days: int = Field(default=400, ge=30)
+    """How long the audit log is kept; the database itself forgets nothing of the last 30."""
     deleted_kept_seconds: int = Field(default=7 * 24 * 3600, ge=0)
     """How long deleted adapters and versions can be restored, before they are purged."""
     blob_grace_seconds: int = Field(default=24 * 3600, ge=3600)

@@ -17,6 +17,7 @@ from loraplex.adapters_registry.rollouts.views import RolloutView
 from loraplex.adapters_registry.versions import quarantine
 from loraplex.adapters_registry.versions.models import VersionStatus
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.audit.actors import Actor
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.metering.models import LedgerEntry
 from loraplex.platform.tenancy.models import Tenant
@@ -24,6 +25,7 @@ from loraplex.platform.tenancy.principals import TenantPrincipal
 from loraplex.platform.webhooks.models import WebhookEvent
 from tests.adapters_registry.versions.planned import PlannedAdapter, PlannedVersion, add_adapter
 
+TESTER = Actor.system("test")
 STABLE, CANDIDATE = 1, 2
 
 
@@ -147,7 +149,7 @@ async def test_after_a_resumption_errors_are_counted_anew(canary: Canary) -> Non
 async def test_a_quarantined_candidate_is_rolled_back(canary: Canary) -> None:
     async with canary.system.unit_of_work() as session:
         owner = await session.get_one(Tenant, canary.tenant.tenant_id)
-        await quarantine.quarantine(session, owner, "support", CANDIDATE, "smells")
+        await quarantine.quarantine(session, TESTER, owner, "support", CANDIDATE, "smells")
     assert (await canary.judged()).end_reason == "candidate_unusable"
 
 

@@ -46,6 +46,7 @@ from loraplex.adapters_registry.versions.service import Catalogue, register_base
 from loraplex.engine.protocol.adapter import AdapterSpec
 from loraplex.engine.protocol.identity import Digest, TenantNamespace, digest_of_bytes
 from loraplex.platform.admission.models import Reservation
+from loraplex.platform.audit.actors import Actor
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
@@ -57,6 +58,7 @@ from tests.adapters_registry.samples import TINY, examples
 from tests.adapters_registry.versions.planned import spec
 
 ALIASES = ("prod", "canary")
+TESTER = Actor.system("test")
 NAME = "support"
 NOTHING = timedelta(0)
 Answer = TypeVar("Answer")
@@ -336,9 +338,9 @@ class RegistryMachine(RuleBasedStateMachine):
         async def work(session: AsyncSession) -> None:
             tenant = await session.get_one(Tenant, self.principal.tenant_id)
             if releases:
-                await quarantine.release(session, tenant, NAME, number)
+                await quarantine.release(session, TESTER, tenant, NAME, number)
             else:
-                await quarantine.quarantine(session, tenant, NAME, number, "smells")
+                await quarantine.quarantine(session, TESTER, tenant, NAME, number, "smells")
 
         self.registry.in_system(work)
         (self.quarantined.discard if releases else self.quarantined.add)(number)

@@ -12,6 +12,7 @@ what else the jobs do. However an import ends, its credentials are wiped and its
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -25,6 +26,8 @@ from loraplex.adapters_registry.imports.models import AdapterImport, ImportStatu
 from loraplex.adapters_registry.uploads import quota
 from loraplex.engine.protocol.errors import DomainError
 from loraplex.engine.protocol.identity import TenantNamespace
+from loraplex.platform.audit.actors import Actor, Target
+from loraplex.platform.audit.service import record
 from loraplex.platform.database.outbox import enqueue
 from loraplex.platform.leases import LEASE_SECONDS, LeaseLost
 from loraplex.platform.tenancy.identity import TenantId
@@ -39,6 +42,7 @@ MAX_ATTEMPTS = 5
 FETCHING_PER_TENANT = 1
 SWEEP_BATCH = 100
 MAX_ERROR_CHARACTERS = 1000
+OURSELVES = Actor.system("imports")
 
 # Whoever begins one and whoever asks for more must see each other's counts.
 LOCK_SLOTS = text("SELECT pg_advisory_xact_lock(hashtextextended('loraplex imports', 0))")
@@ -138,6 +142,8 @@ async def complete(
     }
     if not await settle(session, attempt, values | ended()):
         raise LeaseLost("the import was given to somebody else")
+    after = {"version": version}
+    await tell(session, attempt.tenant_id, attempt.import_id, "import.completed", after)
 
 
 async def fail(session: AsyncSession, attempt: Attempt, error: DomainError) -> bool:
@@ -145,6 +151,8 @@ async def fail(session: AsyncSession, attempt: Attempt, error: DomainError) -> b
     if not await settle(session, attempt, failed(error)):
         return False
     await quota.release(session, attempt.tenant_id, attempt.import_id)
+    after = {"error": error.code}
+    await tell(session, attempt.tenant_id, attempt.import_id, "import.failed", after)
     return True
 
 
@@ -189,8 +197,11 @@ async def sweep(session: AsyncSession, slots: int) -> int:
     taken = (await session.scalars(silent)).all()
     for one in taken:
         if one.attempts >= MAX_ATTEMPTS:
-            values = failed(ImportGivenUp(one.attempts, one.last_error))
-            await quota.release(session, TenantId(one.tenant_id), one.id)
+            given_up = ImportGivenUp(one.attempts, one.last_error)
+            values = failed(given_up)
+            tenant_id = TenantId(one.tenant_id)
+            await quota.release(session, tenant_id, one.id)
+            await tell(session, tenant_id, one.id, "import.failed", {"error": given_up.code})
         else:
             values = {"status": ImportStatus.QUEUED, "deadline_at": func.now()}
         await session.execute(update(row).where(row.id == one.id).values(**values))
@@ -241,6 +252,18 @@ async def fetching(session: AsyncSession) -> Counter[UUID]:
         row.status == ImportStatus.FETCHING, row.deadline_at > func.now()
     )
     return Counter(await session.scalars(live))
+
+
+async def tell(
+    session: AsyncSession,
+    tenant_id: TenantId,
+    import_id: UUID,
+    action: str,
+    after: Mapping[str, object],
+) -> None:
+    """Note an import's end in the audit log; who began it is in the line of its start."""
+    target = Target("import", import_id)
+    await record(session, OURSELVES, action, tenant_id=tenant_id, target=target, after=after)
 
 
 def failed(error: DomainError) -> dict[str, Any]:

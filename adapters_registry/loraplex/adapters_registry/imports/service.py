@@ -15,6 +15,8 @@ from loraplex.adapters_registry.imports.views import ImportView
 from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
 from loraplex.adapters_registry.uploads import quota
 from loraplex.adapters_registry.uploads.service import Uploads
+from loraplex.platform.audit.actors import Actor, Target
+from loraplex.platform.audit.service import record
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.outbound.rules import OutboundRules
 from loraplex.platform.secrets import SecretKeys
@@ -33,7 +35,13 @@ class Imports:
     secrets: SecretKeys
     rules: OutboundRules
 
-    async def start(self, principal: TenantPrincipal, name: str, source: Source) -> ImportView:
+    async def start(
+        self,
+        principal: TenantPrincipal,
+        name: str,
+        source: Source,
+        actor: Actor = lifecycle.OURSELVES,
+    ) -> ImportView:
         """Queue an import into the adapter of this name, which is made when missing.
 
         The quota is reserved from here on, at first for what every adapter has. Raises
@@ -58,6 +66,14 @@ class Imports:
             session.add(row)
             await session.flush()
             await lifecycle.ask(session, row.tenant_id, row.id)
+            await record(
+                session,
+                actor,
+                "import.started",
+                tenant_id=principal.tenant_id,
+                target=Target("import", row.id, name),
+                after={"kind": source.shown().get("kind")},
+            )
             return ImportView.of(row)
 
     async def get(

@@ -18,6 +18,8 @@ from loraplex.engine.protocol.errors import (
     EngineFailure,
     WorkerLost,
 )
+from loraplex.platform.audit.actors import Actor, Target
+from loraplex.platform.audit.service import record
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.metering.models import LedgerEntry
 from loraplex.platform.tenancy.identity import TenantId
@@ -62,6 +64,14 @@ async def judge(session: AsyncSession, adapter: Adapter, rollout: Rollout) -> bo
         return False
     tenant_id = TenantId(rollout.tenant_id)
     await enter(session, tenant_id, adapter, rollout, RolloutStatus.ROLLED_BACK, reason)
+    await record(
+        session,
+        Actor.system("rollouts"),
+        "rollout.rolled_back",
+        tenant_id=tenant_id,
+        target=Target("rollout", rollout.id, f"{adapter.name}:{rollout.alias}"),
+        after={"reason": reason, "requests": requests, "errors": errors},
+    )
     return True
 
 

@@ -23,6 +23,8 @@ from loraplex.adapters_registry.uploads.models import Upload, UploadFile, Upload
 from loraplex.adapters_registry.uploads.repository import UploadRepository
 from loraplex.engine.protocol.errors import DomainError
 from loraplex.engine.protocol.identity import TenantNamespace
+from loraplex.platform.audit.actors import Actor, Target
+from loraplex.platform.audit.service import record
 from loraplex.platform.database.outbox import enqueue
 from loraplex.platform.leases import LEASE_SECONDS
 from loraplex.platform.tenancy.identity import TenantId
@@ -36,6 +38,7 @@ QUEUE_SECONDS = 20
 """From `complete`, or a failed attempt, until the sweeper asks again."""
 MAX_ATTEMPTS = 5
 MAX_ERROR_CHARACTERS = 1000
+OURSELVES = Actor.system("uploads")
 
 
 class Superseded(Exception):
@@ -70,10 +73,13 @@ async def begin_completing(session: AsyncSession, tenant_id: TenantId, upload_id
     return moved
 
 
-async def abort(session: AsyncSession, tenant_id: TenantId, upload_id: UUID) -> bool:
+async def abort(
+    session: AsyncSession, tenant_id: TenantId, upload_id: UUID, actor: Actor = OURSELVES
+) -> bool:
     """End a pending upload and release its bytes; False when it is not pending."""
     is_pending = Upload.status == UploadStatus.PENDING
-    return await end(session, tenant_id, upload_id, is_pending, {"status": UploadStatus.ABORTED})
+    values = {"status": UploadStatus.ABORTED}
+    return await end(session, tenant_id, upload_id, is_pending, values, actor)
 
 
 async def claim(session: AsyncSession, tenant_id: TenantId, upload_id: UUID) -> Completion | None:
@@ -207,12 +213,22 @@ async def end(
     upload_id: UUID,
     condition: ColumnElement[bool],
     values: dict[str, Any],
+    actor: Actor = OURSELVES,
 ) -> bool:
-    """A move to an end: never without giving the bytes back."""
+    """A move to an end: never without giving the bytes back, nor without a line of the audit."""
     values = {"ended_at": func.now(), "claimed_at": None, "deadline_at": None} | values
     ended = await move(session, tenant_id, upload_id, condition, values)
     if ended:
         await quota.release(session, tenant_id, upload_id)
+        error = values.get("error")
+        await record(
+            session,
+            actor,
+            f"upload.{UploadStatus(values['status']).value}",
+            tenant_id=tenant_id,
+            target=Target("upload", upload_id),
+            after={"version": values.get("version"), "error": error and error["code"]},
+        )
     return ended
 
 

@@ -45,6 +45,8 @@ from loraplex.adapters_registry.uploads.repository import UploadRepository
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.uploads.staging import PartSlot, Staging, staging_key
 from loraplex.adapters_registry.uploads.views import UploadView
+from loraplex.platform.audit.actors import Actor, Target
+from loraplex.platform.audit.service import record
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.settings import Settings
 from loraplex.platform.switches.service import refuse_if_uploads_are_off
@@ -81,7 +83,13 @@ class ResumableUploads:
             timedelta(seconds=settings.upload_expiry_seconds),
         )
 
-    async def create(self, owner: Owner, adapter: str, files: Sequence[FileDraft]) -> UploadView:
+    async def create(
+        self,
+        owner: Owner,
+        adapter: str,
+        files: Sequence[FileDraft],
+        actor: Actor = lifecycle.OURSELVES,
+    ) -> UploadView:
         """Open an upload and reserve its bytes.
 
         Raises WrongUploadFiles, EmptyUpload, UploadTooLarge, InvalidAdapterName, BaseModelUnknown,
@@ -114,6 +122,14 @@ class ResumableUploads:
                         sha256=file.sha256,
                     )
                 )
+            await record(
+                session,
+                actor,
+                "upload.created",
+                tenant_id=owner.tenant_id,
+                target=Target("upload", upload_id, adapter),
+                after={"files": {file.name: file.size_bytes for file in files}},
+            )
         try:
             await self._begin(owner, upload_id, files)
         except StoreUnavailable:
@@ -198,14 +214,16 @@ class ResumableUploads:
             raise UploadEnded(view.status.value)
         return view
 
-    async def abort(self, owner: Owner, upload_id: UUID) -> UploadView:
+    async def abort(
+        self, owner: Owner, upload_id: UUID, actor: Actor = lifecycle.OURSELVES
+    ) -> UploadView:
         """End a pending upload, once however often it is called; its bytes are released at once.
 
         Raises UploadNotFound, and UploadEnded when it is completing or has ended otherwise.
         """
         async with self.database.unit_of_work(owner.tenant_id) as session:
             upload = await found(session, owner, upload_id)
-            is_mine = await lifecycle.abort(session, owner.tenant_id, upload_id)
+            is_mine = await lifecycle.abort(session, owner.tenant_id, upload_id, actor)
         if not is_mine and upload.status != UploadStatus.ABORTED:
             raise UploadEnded(upload.status)
         with suppress(StoreUnavailable):  # the sweeper clears what is left

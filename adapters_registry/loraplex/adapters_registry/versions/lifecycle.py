@@ -21,7 +21,7 @@ from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.rejection import ReasonCode, RejectionReason
-from loraplex.adapters_registry.versions.endings import tell_of_ending
+from loraplex.adapters_registry.versions.endings import tell_of_ending, tell_of_quarantine
 from loraplex.adapters_registry.versions.models import (
     Adapter,
     AdapterVersion,
@@ -144,6 +144,7 @@ async def put_away(session: AsyncSession, attempt: Attempt, error: str) -> bool:
     """Refuse and quarantine what crashes its validator; once may still be the machine's fault."""
     if attempt.number < MAX_CRASHES:
         return await put_back(session, attempt, error)
+    why = "checking it crashed the validator"
     message = (
         "Checking this upload crashed the process that did, each time. It is quarantined until an "
         "operator has looked at it; uploading the same files again changes nothing."
@@ -153,10 +154,13 @@ async def put_away(session: AsyncSession, attempt: Attempt, error: str) -> bool:
         "status": VersionStatus.REJECTED,
         "reasons": msgspec.to_builtins([reason]),
         "quarantined_at": func.now(),
-        "quarantine_reason": "checking it crashed the validator",
+        "quarantine_reason": why,
         "last_error": error[:MAX_ERROR_CHARACTERS],
     }
-    return await settle(session, attempt, values)
+    has_settled = await settle(session, attempt, values)
+    if has_settled:
+        await tell_of_quarantine(session, attempt.tenant_id, attempt.version_id, why)
+    return has_settled
 
 
 async def settle(session: AsyncSession, attempt: Attempt, values: dict[str, Any]) -> bool:

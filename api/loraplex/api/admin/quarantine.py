@@ -5,7 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request
 
 from loraplex.adapters_registry.versions import quarantine
-from loraplex.api.admin.errors import NoOperatorDatabase
+from loraplex.api.acting import actor_of
+from loraplex.api.admin.errors import system_of
 from loraplex.api.admin.schemas import QuarantineOrder
 from loraplex.api.authentication import OperatorDep
 from loraplex.api.documentation import PROBLEM, json_body
@@ -32,26 +33,29 @@ async def quarantine_version(
     number: Number,
     request: Request,
     services: ServicesDep,
-    _: OperatorDep,
+    operator: OperatorDep,
 ) -> Version:
     """Make a version uncallable from the next request on; the tenant is told the reason."""
     order = validate(QuarantineOrder, await read_json(request))
-    if services.system is None:
-        raise NoOperatorDatabase
-    async with services.system.unit_of_work() as session:
+    actor = actor_of(request, operator)
+    async with system_of(services).unit_of_work() as session:
         owner = await services.tenants.find_tenant(session, tenant)
-        view = await quarantine.quarantine(session, owner, name, number, order.reason)
+        view = await quarantine.quarantine(session, actor, owner, name, number, order.reason)
     return version_shown(view)
 
 
 @router.post("/release", operation_id="releaseVersion")
 async def release_version(
-    tenant: str, name: str, number: Number, services: ServicesDep, _: OperatorDep
+    tenant: str,
+    name: str,
+    number: Number,
+    request: Request,
+    services: ServicesDep,
+    operator: OperatorDep,
 ) -> Version:
     """Undo a quarantine."""
-    if services.system is None:
-        raise NoOperatorDatabase
-    async with services.system.unit_of_work() as session:
+    actor = actor_of(request, operator)
+    async with system_of(services).unit_of_work() as session:
         owner = await services.tenants.find_tenant(session, tenant)
-        view = await quarantine.release(session, owner, name, number)
+        view = await quarantine.release(session, actor, owner, name, number)
     return version_shown(view)

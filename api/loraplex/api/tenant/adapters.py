@@ -6,12 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi import Path as PathParameter
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
 from loraplex.adapters_registry.uploads.archives import expand
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME
 from loraplex.adapters_registry.versions import removal
 from loraplex.adapters_registry.versions.views import AdapterView, VersionView
+from loraplex.api.acting import record_own
 from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM, form_body
 from loraplex.api.pages import PageDep
@@ -19,6 +21,7 @@ from loraplex.api.services import ServicesDep
 from loraplex.api.tenant.forms import FileLimit, receive_form
 from loraplex.api.tenant.incoming import temporary_folder
 from loraplex.api.tenant.schemas import Adapter, AdapterList, Reason, Version, VersionList
+from loraplex.platform.audit.actors import Target
 
 router = APIRouter(prefix="/api/v1/adapters", tags=["adapters"], responses=PROBLEM)
 
@@ -77,35 +80,57 @@ async def get_version(
 
 
 @router.delete("/{name}", operation_id="deleteAdapter")
-async def delete_adapter(name: str, services: ServicesDep, principal: AdapterWriterDep) -> Adapter:
+async def delete_adapter(
+    name: str, request: Request, services: ServicesDep, principal: AdapterWriterDep
+) -> Adapter:
     """Delete an adapter with its versions and aliases; it can be restored until it is purged."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        return _adapter(await removal.delete_adapter(session, principal, name))
+        view = await removal.delete_adapter(session, principal, name)
+        target = Target("adapter", None, name)
+        await record_own(session, request, principal, "adapter.deleted", target)
+    return _adapter(view)
 
 
 @router.post("/{name}/restore", operation_id="restoreAdapter")
-async def restore_adapter(name: str, services: ServicesDep, principal: AdapterWriterDep) -> Adapter:
+async def restore_adapter(
+    name: str, request: Request, services: ServicesDep, principal: AdapterWriterDep
+) -> Adapter:
     """Undo a deletion."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        return _adapter(await removal.restore_adapter(session, principal, name))
+        view = await removal.restore_adapter(session, principal, name)
+        target = Target("adapter", None, name)
+        await record_own(session, request, principal, "adapter.restored", target)
+    return _adapter(view)
 
 
 @router.delete("/{name}/versions/{number}", operation_id="deleteVersion")
 async def delete_version(
-    name: str, number: Number, services: ServicesDep, principal: AdapterWriterDep
+    name: str,
+    number: Number,
+    request: Request,
+    services: ServicesDep,
+    principal: AdapterWriterDep,
 ) -> Version:
     """Delete a version that no alias and no open rollout names; it can be restored."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        return version_shown(await removal.delete_version(session, principal, name, number))
+        view = await removal.delete_version(session, principal, name, number)
+        await record_own(session, request, principal, "version.deleted", version_target(view))
+    return version_shown(view)
 
 
 @router.post("/{name}/versions/{number}/restore", operation_id="restoreVersion")
 async def restore_version(
-    name: str, number: Number, services: ServicesDep, principal: AdapterWriterDep
+    name: str,
+    number: Number,
+    request: Request,
+    services: ServicesDep,
+    principal: AdapterWriterDep,
 ) -> Version:
     """Undo a deletion."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        return version_shown(await removal.restore_version(session, principal, name, number))
+        view = await removal.restore_version(session, principal, name, number)
+        await record_own(session, request, principal, "version.restored", version_target(view))
+    return version_shown(view)
 
 
 @router.post(
@@ -129,6 +154,13 @@ async def upload_version(
         FileLimit(MODEL, services.settings.max_upload_bytes),
     ]
     archive = FileLimit(ARCHIVE, sum(limit.limit_bytes for limit in limits))
+
+    async def note(session: AsyncSession, view: VersionView) -> None:
+        after = {"digest": view.digest, "size_bytes": view.size_bytes}
+        await record_own(
+            session, request, principal, "version.uploaded", version_target(view), after=after
+        )
+
     async with (
         services.uploads.reserved(principal, _announced_bytes(request, limits)) as reservation_id,
         temporary_folder(services.settings) as folder,
@@ -141,7 +173,7 @@ async def upload_version(
             files = {CONFIG: expanded[CONFIG_NAME], MODEL: expanded[WEIGHTS_NAME]}
         config = await asyncio.to_thread(files[CONFIG].read_bytes)
         view, is_new = await services.uploads.submit(
-            principal, name, config, files[MODEL], reservation_id=reservation_id
+            principal, name, config, files[MODEL], reservation_id=reservation_id, settle=note
         )
     response.status_code = 202 if is_new else 200
     response.headers["Location"] = f"/api/v1/adapters/{name}/versions/{view.version}"
@@ -163,6 +195,11 @@ def _adapter(view: AdapterView) -> Adapter:
         deleted_at=view.deleted_at,
         latest_version=None if view.latest_version is None else version_shown(view.latest_version),
     )
+
+
+def version_target(view: VersionView) -> Target:
+    """A version in the audit log."""
+    return Target("version", None, f"{view.adapter}:v{view.version}")
 
 
 def version_shown(view: VersionView) -> Version:

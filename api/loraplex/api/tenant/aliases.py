@@ -1,9 +1,11 @@
 """An adapter's aliases: moved by compare-and-swap, with history."""
 
 from fastapi import APIRouter, Request, Response
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.rollouts import aliases
 from loraplex.adapters_registry.rollouts.views import AliasView, MoveView
+from loraplex.api.acting import record_own
 from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.conditions import IfMatchHeader, generation_of, tell_generation
 from loraplex.api.documentation import PROBLEM, json_body
@@ -12,6 +14,9 @@ from loraplex.api.services import ServicesDep
 from loraplex.api.tenant.nearness import foretell
 from loraplex.api.tenant.schemas import Alias, AliasList, AliasMove, AliasMoveList, AliasTarget
 from loraplex.api.validation import read_json, validate
+from loraplex.platform.audit.actors import Target
+from loraplex.platform.database.pages import PageRequest
+from loraplex.platform.tenancy.principals import TenantPrincipal
 
 router = APIRouter(prefix="/api/v1/adapters/{name}", tags=["aliases"], responses=PROBLEM)
 
@@ -59,6 +64,8 @@ async def set_alias(
         view, is_new = await aliases.set_alias(
             session, principal, name, alias, target.version, expected
         )
+        if view.generation != expected:  # else it pointed there already
+            await _record_move(session, request, principal, name, alias)
     await foretell(services, principal, name, view.version)
     if is_new:
         response.status_code = 201
@@ -71,6 +78,7 @@ async def set_alias(
 async def remove_alias(
     name: str,
     alias: str,
+    request: Request,
     services: ServicesDep,
     principal: AdapterWriterDep,
     if_match: IfMatchHeader = None,
@@ -79,6 +87,7 @@ async def remove_alias(
     expected = generation_of(if_match)
     async with services.database.unit_of_work(principal.tenant_id) as session:
         await aliases.remove_alias(session, principal, name, alias, expected)
+        await _record_move(session, request, principal, name, alias)
 
 
 @router.get("/aliases/{alias}/moves", operation_id="listAliasMoves")
@@ -95,6 +104,7 @@ async def list_moves(
 async def roll_back_alias(
     name: str,
     alias: str,
+    request: Request,
     response: Response,
     services: ServicesDep,
     principal: AdapterWriterDep,
@@ -104,9 +114,27 @@ async def roll_back_alias(
     expected = generation_of(if_match)
     async with services.database.unit_of_work(principal.tenant_id) as session:
         view = await aliases.roll_back_alias(session, principal, name, alias, expected)
+        await _record_move(session, request, principal, name, alias)
     await foretell(services, principal, name, view.version)
     tell_generation(response, view.generation)
     return _alias(view)
+
+
+async def _record_move(
+    session: AsyncSession, request: Request, principal: TenantPrincipal, name: str, alias: str
+) -> None:
+    """Note the move that this transaction, which holds the adapter, has just made."""
+    page = await aliases.list_moves(session, principal, name, alias, PageRequest(1))
+    move = page.items[0]
+    await record_own(
+        session,
+        request,
+        principal,
+        "alias.moved",
+        Target("alias", None, f"{name}:{alias}"),
+        before={"version": move.from_version},
+        after={"version": move.to_version, "kind": move.kind.value, "generation": move.generation},
+    )
 
 
 def _alias(view: AliasView) -> Alias:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from loraplex.adapters_registry.imports.errors import ImportNotFound
 from loraplex.adapters_registry.imports.views import ImportView
+from loraplex.api.acting import actor_of
 from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
@@ -33,7 +34,8 @@ async def start_import(
     Credentials are kept encrypted while the import is open, and wiped when it ends.
     """
     body = validate(ImportRequest, await read_json(request))
-    view = await services.imports.start(principal, body.adapter, body.source.source())
+    actor = actor_of(request, principal)
+    view = await services.imports.start(principal, body.adapter, body.source.source(), actor)
     response.headers["Location"] = f"/api/v1/imports/{view.id}"
     return _import(view)
 

@@ -2,14 +2,16 @@
 
 from datetime import datetime
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from loraplex.adapters_registry.errors import ModelNotFound
 from loraplex.adapters_registry.pins.service import Pins
+from loraplex.api.acting import record_own
 from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM
 from loraplex.api.schemas import WireModel
 from loraplex.api.services import ServicesDep
+from loraplex.platform.audit.actors import Target
 
 router = APIRouter(prefix="/api/v1/adapters/{name}/pin", tags=["adapters"], responses=PROBLEM)
 PINS = Pins()
@@ -30,13 +32,17 @@ async def get_pin(name: str, services: ServicesDep, principal: AdapterReaderDep)
 
 
 @router.put("", operation_id="putPin")
-async def put_pin(name: str, services: ServicesDep, principal: AdapterWriterDep) -> AdapterPin:
+async def put_pin(
+    name: str, request: Request, services: ServicesDep, principal: AdapterWriterDep
+) -> AdapterPin:
     """Keep the adapter in the pool: the version that its bare name means, now and later.
 
     Workers begin to fetch it at once. Pinning twice is once.
     """
     async with services.database.unit_of_work(principal.tenant_id) as session:
         created_at = await PINS.put(session, principal, name)
+        target = Target("adapter", None, name)
+        await record_own(session, request, principal, "adapter.pinned", target)
         try:
             resolved = await services.catalogue.resolve(session, principal, name)
         except ModelNotFound:  # no version is ready; the next one that is will be kept
@@ -47,7 +53,11 @@ async def put_pin(name: str, services: ServicesDep, principal: AdapterWriterDep)
 
 
 @router.delete("", operation_id="deletePin", status_code=204)
-async def delete_pin(name: str, services: ServicesDep, principal: AdapterWriterDep) -> None:
+async def delete_pin(
+    name: str, request: Request, services: ServicesDep, principal: AdapterWriterDep
+) -> None:
     """Let the adapter go like others when room is needed; 204 also where it was not pinned."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         await PINS.remove(session, principal, name)
+        target = Target("adapter", None, name)
+        await record_own(session, request, principal, "adapter.unpinned", target)

@@ -1,20 +1,25 @@
 """An adapter's rollouts: start, watch, weigh, pause, promote, roll back."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Request, Response
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.rollouts import service
+from loraplex.adapters_registry.rollouts import aliases, service
 from loraplex.adapters_registry.rollouts.service import Plan
 from loraplex.adapters_registry.rollouts.views import RolloutView
+from loraplex.api.acting import record_own
 from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
-from loraplex.api.services import ServicesDep
+from loraplex.api.services import Services, ServicesDep
 from loraplex.api.tenant.nearness import foretell
 from loraplex.api.tenant.schemas import Rollout, RolloutChange, RolloutList, RolloutPlan
 from loraplex.api.validation import read_json, validate
+from loraplex.platform.audit.actors import Target
+from loraplex.platform.tenancy.principals import TenantPrincipal
 
 router = APIRouter(prefix="/api/v1/adapters/{name}/rollouts", tags=["rollouts"], responses=PROBLEM)
 
@@ -34,6 +39,14 @@ async def start_rollout(
     plan = Plan(**wanted.model_dump())
     async with services.database.unit_of_work(principal.tenant_id) as session:
         view = await service.start(session, principal, name, plan)
+        await record_own(
+            session,
+            request,
+            principal,
+            "rollout.started",
+            _target(view),
+            after=_told(view) | {"stable_version": view.stable_version},
+        )
     await foretell(services, principal, name, view.version)
     response.headers["Location"] = f"/api/v1/adapters/{name}/rollouts/{view.id}"
     return _rollout(view)
@@ -68,46 +81,110 @@ async def change_rollout(
 ) -> Rollout:
     """Give the new version another share. Who got it keeps it when the share grows."""
     change = validate(RolloutChange, await read_json(request))
-    async with services.database.unit_of_work(principal.tenant_id) as session:
-        return _rollout(
-            await service.set_weight(session, principal, name, rollout_id, change.weight)
-        )
+
+    async def weigh(session: AsyncSession) -> RolloutView:
+        return await service.set_weight(session, principal, name, rollout_id, change.weight)
+
+    return await _change(services, request, principal, name, rollout_id, "weighed", weigh)
 
 
 @router.post("/{rollout_id}/pause", operation_id="pauseRollout")
 async def pause_rollout(
-    name: str, rollout_id: RolloutId, services: ServicesDep, principal: AdapterWriterDep
+    name: str,
+    rollout_id: RolloutId,
+    request: Request,
+    services: ServicesDep,
+    principal: AdapterWriterDep,
 ) -> Rollout:
     """Send nothing to the new version until the rollout is resumed."""
-    async with services.database.unit_of_work(principal.tenant_id) as session:
-        return _rollout(await service.pause(session, principal, name, rollout_id))
+
+    async def pause(session: AsyncSession) -> RolloutView:
+        return await service.pause(session, principal, name, rollout_id)
+
+    return await _change(services, request, principal, name, rollout_id, "paused", pause)
 
 
 @router.post("/{rollout_id}/resume", operation_id="resumeRollout")
 async def resume_rollout(
-    name: str, rollout_id: RolloutId, services: ServicesDep, principal: AdapterWriterDep
+    name: str,
+    rollout_id: RolloutId,
+    request: Request,
+    services: ServicesDep,
+    principal: AdapterWriterDep,
 ) -> Rollout:
     """Send the new version its share again, and count its errors anew."""
-    async with services.database.unit_of_work(principal.tenant_id) as session:
-        return _rollout(await service.resume(session, principal, name, rollout_id))
+
+    async def resume(session: AsyncSession) -> RolloutView:
+        return await service.resume(session, principal, name, rollout_id)
+
+    return await _change(services, request, principal, name, rollout_id, "resumed", resume)
 
 
 @router.post("/{rollout_id}/promote", operation_id="promoteRollout")
 async def promote_rollout(
-    name: str, rollout_id: RolloutId, services: ServicesDep, principal: AdapterWriterDep
+    name: str,
+    rollout_id: RolloutId,
+    request: Request,
+    services: ServicesDep,
+    principal: AdapterWriterDep,
 ) -> Rollout:
     """Move the alias to the new version and end the rollout."""
-    async with services.database.unit_of_work(principal.tenant_id) as session:
-        return _rollout(await service.promote(session, principal, name, rollout_id))
+
+    async def promote(session: AsyncSession) -> RolloutView:
+        return await service.promote(session, principal, name, rollout_id)
+
+    return await _change(services, request, principal, name, rollout_id, "promoted", promote)
 
 
 @router.post("/{rollout_id}/roll-back", operation_id="rollBackRollout")
 async def roll_back_rollout(
-    name: str, rollout_id: RolloutId, services: ServicesDep, principal: AdapterWriterDep
+    name: str,
+    rollout_id: RolloutId,
+    request: Request,
+    services: ServicesDep,
+    principal: AdapterWriterDep,
 ) -> Rollout:
     """Leave the alias where it is and end the rollout."""
+
+    async def roll_back(session: AsyncSession) -> RolloutView:
+        return await service.roll_back(session, principal, name, rollout_id)
+
+    return await _change(services, request, principal, name, rollout_id, "rolled_back", roll_back)
+
+
+async def _change(
+    services: Services,
+    request: Request,
+    principal: TenantPrincipal,
+    name: str,
+    rollout_id: UUID,
+    verb: str,
+    change: Callable[[AsyncSession], Awaitable[RolloutView]],
+) -> Rollout:
+    """Change a rollout, and note it where something changed."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        return _rollout(await service.roll_back(session, principal, name, rollout_id))
+        await aliases.hold(session, principal, name)  # what is read now is what is changed then
+        before = await service.get_rollout(session, principal, name, rollout_id)
+        after = await change(session)
+        if _told(before) != _told(after):
+            await record_own(
+                session,
+                request,
+                principal,
+                f"rollout.{verb}",
+                _target(after),
+                before=_told(before),
+                after=_told(after),
+            )
+    return _rollout(after)
+
+
+def _target(view: RolloutView) -> Target:
+    return Target("rollout", view.id, f"{view.adapter}:{view.alias}")
+
+
+def _told(view: RolloutView) -> dict[str, object]:
+    return {"status": view.status.value, "version": view.version, "weight": view.weight}
 
 
 def _rollout(view: RolloutView) -> Rollout:

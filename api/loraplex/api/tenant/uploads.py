@@ -11,6 +11,7 @@ from fastapi import Path as PathParameter
 from loraplex.adapters_registry.uploads.files import MAX_PARTS, FileDraft
 from loraplex.adapters_registry.uploads.models import UploadStatus
 from loraplex.adapters_registry.uploads.views import UploadView
+from loraplex.api.acting import actor_of
 from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM, binary_body, json_body
 from loraplex.api.pages import PageDep
@@ -50,7 +51,8 @@ async def create_upload(
     """Open an upload of an adapter's two files, or of one archive, and reserve its bytes."""
     body = validate(NewUpload, await read_json(request))
     drafts = [FileDraft(file.name, file.size_bytes, file.sha256) for file in body.files]
-    view = await services.resumable.create(principal, body.adapter, drafts)
+    actor = actor_of(request, principal)
+    view = await services.resumable.create(principal, body.adapter, drafts, actor)
     response.headers["Location"] = _path(view.id)
     return _upload(view)
 
@@ -154,7 +156,8 @@ async def abort_upload(
 ) -> Upload:
     """Give a pending upload up and release its bytes; once however often asked."""
     await _no_fields(request)
-    return _upload(await services.resumable.abort(principal, upload_id))
+    actor = actor_of(request, principal)
+    return _upload(await services.resumable.abort(principal, upload_id, actor))
 
 
 async def _no_fields(request: Request) -> None:

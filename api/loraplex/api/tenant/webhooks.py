@@ -2,10 +2,12 @@
 
 from datetime import timedelta
 from typing import Annotated
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Request, Response
 
+from loraplex.api.acting import record_own
 from loraplex.api.authentication import WebhookReaderDep, WebhookWriterDep
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
@@ -22,6 +24,7 @@ from loraplex.api.tenant.webhook_schemas import (
     WebhookWithSecret,
 )
 from loraplex.api.validation import read_json, validate
+from loraplex.platform.audit.actors import Target
 from loraplex.platform.webhooks import deliveries
 from loraplex.platform.webhooks.event_types import EventType
 from loraplex.platform.webhooks.sending import message_id
@@ -57,6 +60,9 @@ async def create_webhook(
             description=body.description,
             event_types=body.event_types,
         )
+        await record_own(
+            session, request, principal, "webhook.created", _target(view), after=_told(view)
+        )
     response.headers["Location"] = f"/api/v1/webhooks/{view.id}"
     return WebhookWithSecret(**_webhook(view).model_dump(), secret=secret)
 
@@ -77,6 +83,7 @@ async def change_webhook(
     """Change what the body names; enable a webhook again that was disabled."""
     body = validate(WebhookChanges, await read_json(request))
     async with services.database.unit_of_work(principal.tenant_id) as session:
+        before = await services.webhooks.get(session, principal.tenant_id, webhook, is_locked=True)
         view = await services.webhooks.change(
             session,
             principal.tenant_id,
@@ -86,16 +93,30 @@ async def change_webhook(
             event_types=body.event_types,
             is_enabled=body.is_enabled,
         )
+        changed = _told(view) | {"url_changed": before.url != view.url}
+        await record_own(
+            session,
+            request,
+            principal,
+            "webhook.changed",
+            _target(view),
+            before=_told(before),
+            after=changed,
+        )
     return _webhook(view)
 
 
 @router.delete("/{webhook}", operation_id="deleteWebhook", status_code=204)
 async def delete_webhook(
-    webhook: WebhookId, services: ServicesDep, principal: WebhookWriterDep
+    webhook: WebhookId, request: Request, services: ServicesDep, principal: WebhookWriterDep
 ) -> None:
     """Delete a webhook and the record of its deliveries."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
+        before = await services.webhooks.get(session, principal.tenant_id, webhook, is_locked=True)
         await services.webhooks.delete(session, principal.tenant_id, webhook)
+        await record_own(
+            session, request, principal, "webhook.deleted", _target(before), before=_told(before)
+        )
 
 
 @router.post(
@@ -114,6 +135,10 @@ async def rotate_secret(
     async with services.database.unit_of_work(principal.tenant_id) as session:
         view, secret = await services.webhooks.rotate_secret(
             session, principal.tenant_id, webhook, timedelta(seconds=body.overlap_seconds)
+        )
+        after = {"overlap_seconds": body.overlap_seconds}
+        await record_own(
+            session, request, principal, "webhook.secret_rotated", _target(view), after=after
         )
     return WebhookWithSecret(**_webhook(view).model_dump(), secret=secret)
 
@@ -166,6 +191,20 @@ async def retry_delivery(
         view = await deliveries.retry(session, principal.tenant_id, webhook, delivery)
     response.headers["Location"] = f"/api/v1/webhooks/{webhook}/deliveries/{delivery}"
     return _delivery(view)
+
+
+def _target(view: EndpointView) -> Target:
+    return Target("webhook", view.id, view.description or None)
+
+
+def _told(view: EndpointView) -> dict[str, object]:
+    """What the audit log keeps of one. Of its address the host alone: paths may be secrets."""
+    return {
+        "host": urlsplit(view.url).hostname,
+        "description": view.description,
+        "event_types": list(view.event_types),
+        "is_enabled": view.is_enabled,
+    }
 
 
 def _webhook(view: EndpointView) -> Webhook:

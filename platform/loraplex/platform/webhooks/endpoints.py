@@ -8,6 +8,8 @@ from uuid import UUID
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.audit.actors import Actor, Target
+from loraplex.platform.audit.service import record
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.outbound.rules import OutboundRules
 from loraplex.platform.secrets import SecretKeys
@@ -82,10 +84,16 @@ class Webhooks:
         return page.map(lambda row: EndpointView.of(row[0]))
 
     async def get(
-        self, session: AsyncSession, tenant_id: TenantId, endpoint_id: UUID
+        self,
+        session: AsyncSession,
+        tenant_id: TenantId,
+        endpoint_id: UUID,
+        *,
+        is_locked: bool = False,
     ) -> EndpointView:
-        """One endpoint; raises WebhookNotFound."""
-        return EndpointView.of(await find_endpoint(session, tenant_id, endpoint_id))
+        """One endpoint, locked until this unit of work ends if asked; raises WebhookNotFound."""
+        row = await find_endpoint(session, tenant_id, endpoint_id, is_locked=is_locked)
+        return EndpointView.of(row)
 
     async def change(
         self,
@@ -179,6 +187,16 @@ async def find_endpoint(
 async def disable(session: AsyncSession, row: WebhookEndpoint, reason: DisabledReason) -> None:
     """Send nothing more to an endpoint that is locked; what was on its way is cancelled."""
     now = await session.scalar(select(func.now()))
+    if reason is not DisabledReason.TENANT:  # whose own wish is recorded where it was uttered
+        await record(
+            session,
+            Actor.system("webhooks"),
+            "webhook.disabled",
+            tenant_id=TenantId(row.tenant_id),
+            target=Target("webhook", row.id, row.description or None),
+            before={"is_enabled": True},
+            after={"is_enabled": False, "reason": reason.value},
+        )
     row.is_enabled, row.disabled_reason, row.disabled_at = False, reason, now
     await session.flush()
     await session.execute(
