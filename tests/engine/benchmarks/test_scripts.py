@@ -75,10 +75,11 @@ def test_tiers_under_zipf_load_hit_as_often_as_lru_or_nearly(lines: Callable[...
     (one,) = lines(adapter_tiers.main, "--requests", examples(1200, 20_000))
     for tier in ("device", "host", "memory"):
         assert one[tier] >= 0.95 * one[f"{tier}_lru"] > 0, one
-    assert one["store"] == one["adapters_called"]
-    misses = round((1 - one["memory"]) * one["requests"])
+    # The last fetch counts when it is flushed, which may be under way.
+    assert one["adapters_called"] - 1 <= one["store"] <= one["adapters_called"]
     # A transfer that was over before it could be followed is found on the disk, too.
-    assert misses <= one["disk"] + one["store"] <= 1.05 * misses
+    misses = round((1 - one["memory"]) * one["requests"])
+    assert misses - 1 <= one["disk"] + one["store"] <= 1.05 * misses
 
 
 @pytest.mark.parametrize("rank", [0, 4])
