@@ -204,7 +204,7 @@ class CoreMachine(RuleBasedStateMachine):
         """Granted unless it would take the room of somebody who is here, or of everybody else."""
         ref = adapters()[tenant][adapter].ref
         key = key_of(ref)
-        pages = self.pinned | {key: self.engine._layouts.of(ref.spec).pages}
+        pages = self.pinned | {key: self.engine._layouts.of(ref).pages}
         left = PAGES - sum(pages.values())
         others = [one for one in self.engine._requests.values() if one.adapter_key not in pages]
         try:

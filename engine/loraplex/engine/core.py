@@ -116,7 +116,7 @@ class EngineCore:
         if request.request_id in self._requests:
             raise DuplicateRequest(f"The request {request.request_id} is already running.")
         check_request(request, self._table.vocabulary_size)
-        layout = None if request.adapter is None else self._layouts.of(request.adapter.spec)
+        layout = None if request.adapter is None else self._layouts.of(request.adapter)
         key = None if request.adapter is None else key_of(request.adapter)
         most_pages = check_fits(
             request,
@@ -161,7 +161,7 @@ class EngineCore:
 
         Raises PinLeavesNoRoom, or AdapterUnavailable where it was made for another base.
         """
-        pages = self._layouts.of(ref.spec).pages
+        pages = self._layouts.of(ref).pages
         self._pins.pin(
             key_of(ref),
             pages,

@@ -7,10 +7,9 @@ from typing import Final
 from loraplex.engine.lora.layout import AdapterLayout, make_tables, plan_layout
 from loraplex.engine.lora.loader import AdapterLoader, LoadJob
 from loraplex.engine.lora.modules import ModuleNumbers
-from loraplex.engine.memory.residency import AdapterResidency, key_of
-from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
+from loraplex.engine.memory.residency import AdapterKey, AdapterResidency, key_of
+from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import DomainError
-from loraplex.engine.protocol.identity import Digest
 from loraplex.engine.request import Request
 from loraplex.engine.scheduler.adapter_line import AdapterLine
 from loraplex.engine.scheduler.room import Room
@@ -22,26 +21,30 @@ _LAYOUTS_KEPT: Final = 128
 
 
 class Layouts:
-    """Packing plans by digest; those used last are kept, since a plan takes milliseconds."""
+    """Packing plans of adapters; those used last are kept, since a plan takes milliseconds.
+
+    Each tenant's own, though equal digests have equal plans: time tells what is kept.
+    """
 
     def __init__(self, numbers: ModuleNumbers, page_elements: int, tile_rank: int) -> None:
         self._numbers = numbers
         self._page_elements = page_elements
         self._tile_rank = tile_rank
-        self._kept: OrderedDict[Digest, AdapterLayout] = OrderedDict()
+        self._kept: OrderedDict[AdapterKey, AdapterLayout] = OrderedDict()
         self.largest_pages = 0
         """Of the largest adapter that was ever asked for."""
 
-    def of(self, spec: AdapterSpec) -> AdapterLayout:
+    def of(self, ref: AdapterRef) -> AdapterLayout:
         """Raises AdapterUnavailable where the adapter does not fit the base."""
-        layout = self._kept.get(spec.digest)
+        key = key_of(ref)
+        layout = self._kept.get(key)
         if layout is None:
-            layout = plan_layout(spec, self._numbers, self._page_elements, self._tile_rank)
-            self._kept[spec.digest] = layout
+            layout = plan_layout(ref.spec, self._numbers, self._page_elements, self._tile_rank)
+            self._kept[key] = layout
             self.largest_pages = max(self.largest_pages, layout.pages)
             if len(self._kept) > _LAYOUTS_KEPT:
                 self._kept.popitem(last=False)
-        self._kept.move_to_end(spec.digest)
+        self._kept.move_to_end(key)
         return layout
 
 
@@ -88,7 +91,7 @@ class AdapterLoads:
         return self._loader.have_ended
 
     def pages_of(self, ref: AdapterRef) -> int:
-        return self._layouts.of(ref.spec).pages
+        return self._layouts.of(ref).pages
 
     def park(self, request: Request) -> None:
         """Have a request wait for its adapter, which is brought near before it takes pages."""
@@ -96,7 +99,7 @@ class AdapterLoads:
         assert ref is not None, "a base request waits for no adapter"
         key = key_of(ref)
         is_near = self._residency.get(key) is not None or self._loader.arrivals.ask(
-            key, self._loader.sourced(ref, self._layouts.of(ref.spec))
+            key, self._loader.sourced(ref, self._layouts.of(ref))
         )
         self.line.park(request, is_near=is_near)
 
@@ -104,12 +107,12 @@ class AdapterLoads:
         """Somebody may want this adapter soon. Raises AdapterUnavailable where nobody can."""
         key = key_of(ref)
         if self._residency.get(key) is None:
-            adapter = self._loader.sourced(ref, self._layouts.of(ref.spec))
+            adapter = self._loader.sourced(ref, self._layouts.of(ref))
             self._loader.arrivals.foretell(key, adapter)
 
     def begin(self, ref: AdapterRef, *, overdue: bool) -> bool:
         """Reserve all pages and start; False, and nothing changed, where there is no room."""
-        layout = self._layouts.of(ref.spec)
+        layout = self._layouts.of(ref)
         if not self._room.for_load(layout.pages, overdue=overdue):
             return False
         page_elements = self._residency.pool.page_elements
