@@ -26,6 +26,8 @@ from loraplex.engine.protocol.describe import load_or_describe, locate_model
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.private_files import write_private
+from loraplex.platform.people.administration import FIRST_ADMIN, PeopleAdministration
+from loraplex.platform.people.invitations import Invitations, link_path
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import MissingSetting, Settings
 from loraplex.platform.switches.errors import UploadsOff
@@ -85,6 +87,7 @@ class Demo:
     app: Database
     system: Database
     administration: TenantAdministration
+    people: PeopleAdministration
     authenticator: Authenticator
     uploads: Uploads
     table: ModuleTable
@@ -102,6 +105,7 @@ class Demo:
             app,
             Database(system_url, pool_size=1),
             TenantAdministration(secrets),
+            PeopleAdministration(Invitations(secrets)),
             Authenticator(app, secrets),
             Uploads(app, store, table.base_name, settings.max_upload_bytes),
             table,
@@ -118,7 +122,7 @@ class Demo:
             await register_base(session, self.table)
         credentials: dict[str, Any] = {
             "base_url": self.settings.local_url,
-            "admin": {"api_key": await self.admin_key(known)},
+            "admin": {"api_key": await self.admin_key(known), **await self.first_admin(known)},
             "tenants": {},
         }
         pushes = []
@@ -143,6 +147,18 @@ class Demo:
             await self.revoke(session, await self.administration.list_operator_keys(session))
             _, key = await self.administration.create_operator_key(session, KEY_NAME)
         return key
+
+    async def first_admin(self, known: Mapping[str, Any]) -> dict[str, str]:
+        """Where the first person among the operators chooses a password, until one has."""
+        token = known.get("admin", {}).get("link", "").partition("#")[2] or None
+        async with self.system.unit_of_work() as session:
+            token = await self.people.invite_first_admin(session, token)
+        if token is None:
+            return {}
+        return {
+            "email": FIRST_ADMIN,
+            "link": f"{self.settings.public_address}{link_path(token)}",
+        }
 
     async def tenant_key(self, name: str, known: Mapping[str, Any]) -> tuple[str, TenantPrincipal]:
         """The file's key of this tenant while it is valid, else a new one; and whose it is."""

@@ -10,6 +10,14 @@ from pydantic.json_schema import models_json_schema
 from loraplex.api.admin.price_schemas import NewPrice
 from loraplex.api.admin.schemas import QuarantineOrder
 from loraplex.api.admin.switch_schemas import PoolOrder, SwitchOrder
+from loraplex.api.admin.tenant_schemas import (
+    DeletionOrder,
+    NewOperator,
+    NewTenant,
+    PersonChange,
+    Suspension,
+    TenantChange,
+)
 from loraplex.api.idempotency import PATHS
 from loraplex.api.key_schemas import (
     KeyChanges,
@@ -42,6 +50,12 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     ChatBody,
     CompletionBody,
     SignIn,
+    NewTenant,
+    TenantChange,
+    Suspension,
+    DeletionOrder,
+    NewOperator,
+    PersonChange,
     PasswordSignIn,
     PlaceChoice,
     PasswordChange,

@@ -4,9 +4,13 @@ from typing import Protocol
 
 from loraplex.api.refusals import ShuttingDown
 from loraplex.engine.protocol.errors import DomainError
+from loraplex.platform.tenancy.identity import TenantId
 
 
 class Abortable(Protocol):
+    @property
+    def tenant_id(self) -> TenantId: ...
+
     def abort(self, error: DomainError) -> None: ...
 
 
@@ -29,6 +33,16 @@ class Draining:
 
     def leave(self, call: Abortable) -> None:
         self._running.discard(call)
+
+    def tenants(self) -> set[TenantId]:
+        """Whose calls run now."""
+        return {call.tenant_id for call in self._running}
+
+    def abort_tenant(self, tenant_id: TenantId, error: DomainError) -> None:
+        """End what runs for one tenant with an error its client is told."""
+        for call in tuple(self._running):
+            if call.tenant_id == tenant_id:
+                call.abort(error)
 
     def begin(self) -> None:
         self.has_begun = True

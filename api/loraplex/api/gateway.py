@@ -19,6 +19,7 @@ from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.api import documentation, errors, health, web
 from loraplex.api.admin import audit as admin_audit
+from loraplex.api.admin import members as tenants_members
 from loraplex.api.admin import (
     operator_keys,
     prices,
@@ -29,8 +30,10 @@ from loraplex.api.admin import (
     tenants,
     workers,
 )
+from loraplex.api.admin import people as admin_people
 from loraplex.api.draining import Draining
 from loraplex.api.edge import Edge
+from loraplex.api.halting import HaltedTenants
 from loraplex.api.health import ReadinessCheck
 from loraplex.api.idempotency import KeyedRequests
 from loraplex.api.metrics import Metrics
@@ -115,6 +118,8 @@ ROUTES = (
     tenant_keys,
     tenant_usage,
     prices,
+    tenants_members,
+    admin_people,
     quarantine,
     switches,
     admin_audit,
@@ -173,6 +178,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             asyncio.create_task(services.admission.keep_renewing()),
             asyncio.create_task(services.recovery.keep_recovering()),
             asyncio.create_task(services.public_prefixes.keep_current()),
+            asyncio.create_task(HaltedTenants(services.database, services.draining).keep_ending()),
         ]
         try:
             yield

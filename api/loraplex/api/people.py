@@ -20,6 +20,7 @@ from loraplex.platform.people.errors import NotAPerson
 from loraplex.platform.people.invitations import link_path
 from loraplex.platform.people.sessions import is_persons
 from loraplex.platform.people.signed_in import Client, SignedInPerson
+from loraplex.platform.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +81,10 @@ def take_cookie(response: Response) -> None:
 
 def link_of(request: Request, token: str) -> str:
     """The address by which a person follows an invitation."""
-    return f"{str(request.base_url).rstrip('/')}{link_path(token)}"
+    return f"{public_address(request)}{link_path(token)}"
+
+
+def public_address(request: Request) -> str:
+    """Where this browser, or another, reaches the platform."""
+    settings: Settings = request.app.state.settings
+    return settings.public_url or str(request.base_url).rstrip("/")

@@ -94,8 +94,12 @@ def broken_command(name: str, error: Exception) -> AnyCommand:
 TENANCY = "loraplex.platform.tenancy.commands"
 SWITCHES = "loraplex.platform.switches.commands"
 METERING = "loraplex.platform.metering.commands"
+LIFECYCLE = "loraplex.platform.lifecycle.commands"
+PEOPLE = "loraplex.platform.people.commands"
 OWN_GROUPS = {
-    "tenant": LateGroup("tenant", TENANCY, "Create and list tenants."),
+    "tenant": LateGroup("tenant", LIFECYCLE, "Make tenants, suspend, export and delete them."),
+    "member": LateGroup("member", PEOPLE, "Invite and remove members of a tenant."),
+    "admin": LateGroup("admin", PEOPLE, "Invite the people who operate the platform."),
     "key": LateGroup("key", TENANCY, "Create, list and revoke API keys."),
     "switch": LateGroup("switch", SWITCHES, "Turn changes, uploads or a pool off for everybody."),
     "pool": LateGroup("pool", SWITCHES, "Drain pools of workers."),

@@ -38,6 +38,9 @@ class Settings(BaseSettings):
     data_dir: Path = Path(".loraplex")
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=1, le=65535)
+    public_url: str | None = Field(default=None, pattern=r"^https?://[^/\s]+$")
+    """Where browsers reach the gateways, as `https://loraplex.example`: for links in invitations
+    and what an identity provider sends people back to. The address that was asked when unset."""
     trusted_proxies: str | None = None
     """Comma-separated addresses whose X-Forwarded-For and -Proto count; nobody's by default."""
     secret_key: SecretStr | None = None
@@ -123,6 +126,11 @@ class Settings(BaseSettings):
     """How long deleted adapters and versions can be restored, before they are purged."""
     blob_grace_seconds: int = Field(default=24 * 3600, ge=3600)
     """How long bytes that nothing refers to stay in the object store."""
+
+    @property
+    def public_address(self) -> str:
+        """Where people's browsers reach the platform, for links that are given to them."""
+        return self.public_url or self.local_url
 
     @property
     def models_dir(self) -> Path:

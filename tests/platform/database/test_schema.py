@@ -20,6 +20,7 @@ from loraplex.platform.database.base import Base
 from loraplex.platform.database.roles import APP, MIGRATOR, READONLY, SYSTEM
 from loraplex.platform.database.urls import sqlalchemy_url
 from loraplex.platform.idempotency import models as _idempotency  # noqa: F401
+from loraplex.platform.lifecycle import models as _lifecycle  # noqa: F401
 from loraplex.platform.metering import models as _metering  # noqa: F401
 from loraplex.platform.people import models as _people  # noqa: F401
 from loraplex.platform.pools import models as _pools  # noqa: F401
@@ -222,6 +223,7 @@ def test_readonly_reads_everything_but_secrets_and_writes_nothing(catalogue: Con
         "invitations.token_hash",
         "oidc_logins.state_hash",
         "oidc_logins.sealed",
+        "former_tenant_names.name_mac",
         "imports.sealed_source",
         "wanted_adapters.reference",
         "idempotency_keys.fingerprint",
@@ -253,6 +255,7 @@ def test_functions_that_pass_row_security_are_pinned_and_only_apps(catalogue: Co
         "find_session_credential",
         "open_key_session",
         "record_key_uses",
+        "halted_tenants",
         "find_account",
         "open_person_session",
         "rehash_password",

@@ -33,6 +33,13 @@ def test_the_admin_key_is_shown_once(file: Path) -> None:
     assert str(file) in later
 
 
+def test_the_first_admin_is_told_where_to_choose_a_password(file: Path) -> None:
+    link = "http://127.0.0.1:8000/welcome#i.token"
+    admin = {"api_key": "lpxadmin_secret", "email": "admin@localhost", "link": link}
+    file.write_text(json.dumps(CREDENTIALS | {"admin": admin}))
+    assert link in summary("http://127.0.0.1:8000", file, shows_admin_key=False)
+
+
 def test_two_lines_can_be_pasted_into_a_shell(file: Path) -> None:
     text = summary("http://127.0.0.1:8000", file, shows_admin_key=False)
     lines = [shlex.split(line) for line in text.splitlines() if line.startswith("curl ")]

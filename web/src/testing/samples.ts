@@ -12,9 +12,20 @@ import type {
 export const TENANT: Session = {
   kind: "tenant",
   tenant: "acme",
+  tenant_state: "active",
   base_model: "smollm2-135m-instruct",
+  role: "owner",
+  scopes: [],
+  person: null,
+  places: [],
 };
-export const OPERATOR: Session = { ...TENANT, kind: "operator", tenant: null };
+export const OPERATOR: Session = {
+  ...TENANT,
+  kind: "operator",
+  tenant: null,
+  tenant_state: null,
+  role: "admin",
+};
 
 export const aVersion = (change: Partial<Version> = {}): Version => ({
   adapter: "support",

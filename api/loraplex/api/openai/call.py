@@ -17,6 +17,7 @@ from loraplex.platform.metering.prices import Price
 from loraplex.platform.metering.sequences import CallUsage, SequenceUsage, total
 from loraplex.platform.metering.service import Usage
 from loraplex.platform.pools.recounting import Placement
+from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 if TYPE_CHECKING:
@@ -77,6 +78,10 @@ class Call:
         self._first: ChoicePiece | None = None
         self._settlement: asyncio.Task[None] | None = None
         self._clock = services.observation.clock(principal, resolved.base_name, arrival.at)
+
+    @property
+    def tenant_id(self) -> TenantId:
+        return self._principal.tenant_id
 
     async def begin(self) -> None:
         """Admit and dispatch; returns when the first output is there.

@@ -25,6 +25,9 @@ def summary(base_url: str, file: Path, *, shows_admin_key: bool) -> str:
         lines.append(f"  admin key, shown this once: {credentials['admin']['api_key']}")
     elif "admin" in credentials:
         lines.append(f"  admin key: in {file}")
+    if "link" in credentials.get("admin", {}):
+        admin = credentials["admin"]
+        lines.append(f"  admin {admin['email']}: choose a password at {admin['link']}")
     tenants: dict[str, Any] = credentials.get("tenants", {})
     width = max(map(len, tenants), default=0)
     for name, tenant in tenants.items():

@@ -20,6 +20,8 @@ from loraplex.platform.people.models import (
 from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.tenancy.principals import OperatorRole
 
+FIRST_ADMIN = "admin@localhost"
+"""Whom a new installation's first link is made out to."""
 PEOPLE_BY_EMAIL = Keyset("people", User.email)
 
 
@@ -104,19 +106,28 @@ class PeopleAdministration:
         await session.flush()
 
     async def has_admin(self, session: AsyncSession) -> bool:
-        """Whether somebody administers the platform, or holds a link to do so that still works."""
-        admin = OperatorRole.ADMIN.value
-        people = select(User.id).where(User.operator_role == admin, User.disabled_at.is_(None))
-        links = select(Invitation.id).where(
-            Invitation.operator_role == admin,
-            Invitation.accepted_at.is_(None),
-            Invitation.revoked_at.is_(None),
-            Invitation.expires_at > func.now(),
+        """Whether somebody administers the platform."""
+        admins = select(User.id).where(
+            User.operator_role == OperatorRole.ADMIN.value, User.disabled_at.is_(None)
         )
-        return (
-            await session.scalar(people.limit(1)) is not None
-            or await session.scalar(links.limit(1)) is not None
+        return await session.scalar(admins.limit(1)) is not None
+
+    async def invite_first_admin(
+        self, session: AsyncSession, known_token: str | None
+    ) -> str | None:
+        """The token of a link to be the first admin; None once there is one.
+
+        `known_token`, an earlier answer, stays the answer while its link works. No password is
+        ever given out: whoever follows the link chooses one.
+        """
+        if await self.has_admin(session):
+            return None
+        if known_token is not None and await self._invitations.works(session, known_token):
+            return known_token
+        _, token = await self._invitations.to_operators(
+            session, FIRST_ADMIN, OperatorRole.ADMIN, "loraplex serve"
         )
+        return token
 
     async def _keep_an_admin(self, session: AsyncSession, leaving: User) -> None:
         if leaving.operator_role != OperatorRole.ADMIN or leaving.disabled_at is not None:

@@ -140,9 +140,7 @@ class MemberNotFound(DomainError):
     kind, code = Kind.NOT_FOUND, "member_not_found"
 
     def __init__(self, member_id: object) -> None:
-        super().__init__(
-            f"There is no member with id {member_id}.", field="member", value=str(member_id)
-        )
+        super().__init__(f"There is no member {member_id}.", field="member", value=str(member_id))
 
 
 class NoSuchInvitation(DomainError):

@@ -116,6 +116,12 @@ class Invitations:
             raise NoSuchInvitation(invitation_id)
         return found
 
+    async def works(self, session: AsyncSession, token: str) -> bool:
+        """Whether a link has been neither followed nor withdrawn and is young enough."""
+        mine = Invitation.token_hash.in_(self.hashes(token))
+        found = select(Invitation.id).where(mine, _is_open(), _is_young())
+        return await session.scalar(found) is not None
+
     async def _made(self, session: AsyncSession, **values: object) -> tuple[Invitation, str]:
         token = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
         statement = (

@@ -10,6 +10,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
+from loraplex.platform.people.emails import normal_email
 from loraplex.platform.people.errors import (
     AlreadyMember,
     LastOwner,
@@ -39,6 +40,15 @@ async def find_member(session: AsyncSession, tenant_id: TenantId, member_id: UUI
     member = await session.scalar(mine.execution_options(populate_existing=True))
     if member is None:
         raise MemberNotFound(member_id)
+    return member
+
+
+async def find_by_email(session: AsyncSession, tenant_id: TenantId, email: str) -> Member:
+    """One member; raises MemberNotFound. The session is the tenant's."""
+    mine = select(Member).where(Member.tenant_id == tenant_id, Member.email == normal_email(email))
+    member = await session.scalar(mine)
+    if member is None:
+        raise MemberNotFound(email[:64])
     return member
 
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.platform.audit.actors import Actor
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
+from loraplex.platform.lifecycle.models import FormerTenantName
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.tenancy.acting import acting_for
 from loraplex.platform.tenancy.api_keys import ApiKeys
@@ -28,6 +29,8 @@ MAX_CONCURRENT_REQUESTS = 64
 MAX_STORAGE_BYTES = 50 * 1024**3
 MAX_OPEN_UPLOADS = 16
 NAMESPACE_BYTES = 16
+NAME_PURPOSE = "tenant-name"
+"""What the hash of a deleted tenant's name is derived for."""
 SETUP = Actor.system("setup")
 TENANTS_BY_NAME = Keyset("tenants", Tenant.name)
 
@@ -36,6 +39,7 @@ class TenantAdministration:
     """Tenants and keys; a key's text is returned once, when it is made, and stored nowhere."""
 
     def __init__(self, secret_keys: SecretKeys) -> None:
+        self._secrets = secret_keys
         self.keys = ApiKeys(secret_keys)
         self.operator_keys = OperatorKeys(secret_keys)
 
@@ -48,7 +52,13 @@ class TenantAdministration:
         max_storage_bytes: int = MAX_STORAGE_BYTES,
         max_open_uploads: int = MAX_OPEN_UPLOADS,
     ) -> Tenant:
-        """A new active tenant; raises InvalidTenantName and TenantNameTaken."""
+        """A new active tenant; raises InvalidTenantName and TenantNameTaken.
+
+        A deleted tenant's name stays taken: who still writes to it must not reach somebody else.
+        """
+        former = FormerTenantName.name_mac.in_(self._secrets.macs(NAME_PURPOSE, name.encode()))
+        if await session.scalar(select(FormerTenantName.name_mac).where(former)) is not None:
+            raise TenantNameTaken(name)
         statement = (
             insert(Tenant)
             .values(

@@ -25,6 +25,9 @@ from loraplex.platform.tenancy.scopes import OperatorRole, Role
 class TenantState(StrEnum):
     ACTIVE = "active"
     SUSPENDED = "suspended"
+    DELETING = "deleting"
+    DELETED = "deleted"
+    """Nothing is left of it but a ledger without names."""
 
 
 class Tenant(Base, Created):
@@ -36,6 +39,10 @@ class Tenant(Base, Created):
     name: Mapped[str] = mapped_column(unique=True)
     namespace: Mapped[str] = mapped_column(unique=True)
     state: Mapped[str] = mapped_column(default=TenantState.ACTIVE)
+    display_name: Mapped[str] = mapped_column(server_default="")
+    state_reason: Mapped[str | None]
+    """Why it was suspended, as told to operators and in refusals."""
+    state_changed_at: Mapped[datetime | None]
     max_concurrent_requests: Mapped[int] = mapped_column(default=64)
     max_pinned_adapters: Mapped[int] = mapped_column(default=4)
     max_storage_bytes: Mapped[int] = mapped_column(BigInteger, default=50 * 1024**3)
