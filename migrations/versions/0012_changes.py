@@ -43,9 +43,6 @@ CREATE TRIGGER notify_change
     AFTER UPDATE OF display_name, operator_role, disabled_at OR DELETE ON users
     FOR EACH ROW EXECUTE FUNCTION notify_change();
 CREATE TRIGGER notify_change
-    AFTER UPDATE OF tenant_id, membership_id, expires_at OR DELETE ON person_sessions
-    FOR EACH ROW EXECUTE FUNCTION notify_change();
-CREATE TRIGGER notify_change
     AFTER DELETE ON web_sessions FOR EACH STATEMENT EXECUTE FUNCTION notify_change();
 CREATE TRIGGER notify_change
     AFTER DELETE ON operator_sessions FOR EACH STATEMENT EXECUTE FUNCTION notify_change();

@@ -67,13 +67,13 @@ CREATE OR REPLACE TRIGGER notify_change
 
 CREDENTIAL = """
     kind text, state text, expires_at timestamptz, seconds_left double precision,
-    key_id uuid, session_id uuid, member_id uuid, user_id uuid, name text, label text,
+    key_id uuid, member_id uuid, user_id uuid, name text, label text,
     tenant_id uuid, tenant_name text, namespace text, tenant_state text,
     max_concurrent_requests integer, role text, scopes text[], models text[]
 """
 SHOWN_CREDENTIAL = """
     c.kind, c.state, c.expires_at, extract(epoch FROM c.expires_at - now())::double precision,
-    c.key_id, c.session_id, c.member_id, c.user_id, c.name, c.label,
+    c.key_id, c.member_id, c.user_id, c.name, c.label,
     c.tenant_id, c.tenant_name, c.namespace, c.tenant_state,
     c.max_concurrent_requests, c.role, c.scopes, c.models
 """
@@ -105,7 +105,7 @@ CREATE VIEW gateway.key_credentials AS
                 WHEN k.disabled_at IS NOT NULL THEN 'disabled'
                 WHEN k.expires_at <= now() THEN 'expired'
                 ELSE 'live' END AS state,
-           k.expires_at, k.id AS key_id, NULL::uuid AS session_id, k.member_id, m.user_id,
+           k.expires_at, k.id AS key_id, k.member_id, m.user_id,
            k.name::text, k.label::text, t.id AS tenant_id, t.name::text AS tenant_name,
            t.namespace::text, t.state::text AS tenant_state, t.max_concurrent_requests,
            coalesce(m.role, k.role)::text AS role, k.scopes::text[], k.models::text[]
@@ -122,7 +122,7 @@ CREATE VIEW gateway.key_credentials AS
                 WHEN k.disabled_at IS NOT NULL THEN 'disabled'
                 WHEN k.expires_at <= now() THEN 'expired'
                 ELSE 'live' END,
-           k.expires_at, k.id, NULL, NULL, k.user_id, k.name, k.label,
+           k.expires_at, k.id, NULL, k.user_id, k.name, k.label,
            NULL, NULL, NULL, NULL, NULL,
            CASE WHEN u.operator_role = 'admin_viewer' THEN u.operator_role ELSE k.role END,
            NULL, NULL
@@ -133,7 +133,7 @@ CREATE VIEW gateway.session_credentials AS
            CASE WHEN k.state <> 'live' THEN k.state
                 WHEN s.expires_at <= now() THEN 'expired'
                 ELSE 'live' END AS state,
-           least(s.expires_at, k.expires_at) AS expires_at, k.key_id, k.session_id, k.member_id,
+           least(s.expires_at, k.expires_at) AS expires_at, k.key_id, k.member_id,
            k.user_id, k.name, k.label, k.tenant_id, k.tenant_name, k.namespace, k.tenant_state,
            k.max_concurrent_requests, k.role, k.scopes, k.models
     FROM (
@@ -142,21 +142,7 @@ CREATE VIEW gateway.session_credentials AS
         UNION ALL
         SELECT o.token_hash, 'operator', o.operator_key_id, o.expires_at
         FROM public.operator_sessions o
-    ) s JOIN gateway.key_credentials k ON k.kind = s.kind AND k.key_id = s.key_id
-    UNION ALL
-    SELECT p.token_hash, CASE WHEN p.tenant_id IS NULL THEN 'operator' ELSE 'tenant' END,
-           CASE WHEN u.disabled_at IS NOT NULL OR m.ended_at IS NOT NULL
-                     OR (p.tenant_id IS NULL AND u.operator_role IS NULL)
-                THEN 'revoked'
-                WHEN p.expires_at <= now() THEN 'expired'
-                ELSE 'live' END,
-           p.expires_at, NULL, p.id, p.membership_id, u.id, u.display_name, u.email,
-           t.id, t.name, t.namespace, t.state, t.max_concurrent_requests,
-           CASE WHEN p.tenant_id IS NULL THEN u.operator_role ELSE m.role END, NULL, NULL
-    FROM public.person_sessions p
-    JOIN public.users u ON u.id = p.user_id
-    LEFT JOIN public.memberships m ON m.tenant_id = p.tenant_id AND m.id = p.membership_id
-    LEFT JOIN public.tenants t ON t.id = p.tenant_id;
+    ) s JOIN gateway.key_credentials k ON k.kind = s.kind AND k.key_id = s.key_id;
 
 CREATE FUNCTION gateway.find_key_credential(candidate_hashes bytea[])
 RETURNS TABLE ({CREDENTIAL})

@@ -39,13 +39,13 @@ class Credential:
     @classmethod
     def of(cls, row: RowMapping) -> "Credential":
         """From a row of gateway.key_credentials or gateway.session_credentials."""
-        rows = (row["key_id"], row["session_id"], row["member_id"], row["user_id"])
+        rows = (row["key_id"], row["member_id"], row["user_id"], row["tenant_id"])
         return cls(
             state=CredentialState(row["state"]),
             principal=_operator(row) if row["kind"] == "operator" else _tenant(row),
             tenant_state=row["tenant_state"],
             seconds_left=row["seconds_left"],
-            rows=frozenset(one for one in (*rows, row["tenant_id"]) if one is not None),
+            rows=frozenset(one for one in rows if one is not None),
         )
 
     @property
@@ -60,10 +60,11 @@ class Credential:
 
 
 def _operator(row: RowMapping) -> OperatorPrincipal:
-    # A session that has lost its role is revoked, and gives nobody the role that stands here.
-    role = OperatorRole(row["role"] or OperatorRole.ADMIN_VIEWER)
     return OperatorPrincipal(
-        key_id=row["key_id"], user_id=row["user_id"], name=row["name"], role=role
+        key_id=row["key_id"],
+        user_id=row["user_id"],
+        name=row["name"],
+        role=OperatorRole(row["role"]),
     )
 
 

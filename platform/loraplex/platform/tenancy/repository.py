@@ -33,7 +33,7 @@ async def find_key(session: AsyncSession, hashes: Sequence[bytes]) -> Credential
 
 
 async def find_session(session: AsyncSession, hashes: Sequence[bytes]) -> Credential | None:
-    """The web session, a key's or a person's, whose token has one of these hashes."""
+    """The web session, opened with a key, whose token has one of these hashes."""
     return _credential(await session.execute(FIND_SESSION, {"hashes": hashes}))
 
 

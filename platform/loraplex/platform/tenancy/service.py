@@ -30,7 +30,7 @@ SESSION_LIFETIME = timedelta(hours=12)
 SESSION_TOKEN_BYTES = 32
 
 KEYS_HANG_ON = ("api_keys", "operator_keys", "tenants", "memberships", "users")
-SESSIONS_HANG_ON = (*KEYS_HANG_ON, "web_sessions", "operator_sessions", "person_sessions")
+SESSIONS_HANG_ON = (*KEYS_HANG_ON, "web_sessions", "operator_sessions")
 
 
 class Authenticator:
