@@ -19,6 +19,7 @@ def test_a_call_that_ends_well_is_settled_before_its_answer_ends(
     rows = ledger(gateway_settings, customer)
     assert [row.outcome for row in rows] == ["completed", "completed"]
     assert [row.output_tokens for row in rows] == [3, 3]
+    assert all(row.worker_id is not None for row in rows)
     assert all(row.prompt_tokens > 0 and row.model == BASE for row in rows)
     assert reservations(gateway_settings, customer) == 0
 

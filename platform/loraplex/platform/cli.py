@@ -104,7 +104,7 @@ OWN_GROUPS = {
     "switch": LateGroup("switch", SWITCHES, "Turn changes, uploads or a pool off for everybody."),
     "pool": LateGroup("pool", SWITCHES, "Drain pools of workers."),
     "price": LateGroup("price", METERING, "Make and list prices."),
-    "usage": LateGroup("usage", METERING, "Make usage anew from the ledger."),
+    "usage": LateGroup("usage", METERING, "Check usage, or make it anew."),
     "webhook": LateGroup(
         "webhook", "loraplex.platform.webhooks.commands", "Manage a tenant's webhooks."
     ),

@@ -25,6 +25,14 @@ RECOVERED = Counter(
     ["outcome"],
     registry=REGISTRY,
 )
+INVARIANT_VIOLATIONS = Gauge(
+    "loraplex_invariant_violations",
+    "Places where the ledger and what is derived from it disagree, at the last check: each is a"
+    " defect, or somebody's doing.",
+    ["invariant"],
+    registry=REGISTRY,
+    multiprocess_mode="mostrecent",
+)
 WEBHOOK_ATTEMPTS = Counter(
     "loraplex_webhook_attempts",
     "Calls of tenants' webhooks, by what came back and whether the delivery was then given up.",

@@ -41,7 +41,7 @@ def test_a_call_is_told_with_its_model_as_soon_as_it_is_settled(
     (row,) = ask(gateway, customer, f"{URL}/requests")["data"]
     assert (row["model"], row["base_model"], row["outcome"]) == (BASE, BASE, "completed")
     assert 0 <= row["ttft_ms"] <= row["duration_ms"]
-    assert "worker_id" not in row
+    assert "worker_id" not in row, "which machine serves whom is nobody's business"
 
 
 def test_buckets_come_in_order_with_the_empty_ones_and_their_total(

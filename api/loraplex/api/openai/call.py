@@ -227,6 +227,7 @@ class Call:
                 outcome=outcome,
                 error_code=code_of(failure),
                 admitted_at=admitted.admitted_at,
+                worker_id=self.choices[0].placement.last_worker_id,
                 queue_ms=self._clock.queue_ms,
                 ttft_ms=self._clock.ttft_ms,
                 duration_ms=self._clock.elapsed_ms,

@@ -12,6 +12,8 @@ from loraplex.platform.audit.actors import Actor
 from loraplex.platform.database.pages import MAX_LIMIT, PageRequest
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.management_commands import print_table
+from loraplex.platform.metering.checks import everything
+from loraplex.platform.metering.invariants import Finding, check_now, check_period
 from loraplex.platform.metering.models import PriceRow
 from loraplex.platform.metering.pricing import create_price, page_of_prices
 from loraplex.platform.metering.rollups import minutes_kept_from, rebuild
@@ -23,7 +25,7 @@ from loraplex.platform.tenancy.labels import tenant_ids_named, tenant_names
 from loraplex.platform.tenancy.models import Tenant
 
 price = typer.Typer(help="Make and list prices.", no_args_is_help=True)
-usage = typer.Typer(help="Make usage anew from the ledger.", no_args_is_help=True)
+usage = typer.Typer(help="Check usage, or make it anew.", no_args_is_help=True)
 
 MAX_RATE = 10**12
 
@@ -125,6 +127,27 @@ def rebuild_usage(
     minutes_from = minutes_kept_from(datetime.now(UTC), settings.usage_minutes_kept_days)
     count = asyncio.run(_rebuild(url, tenant, minutes_from))
     typer.echo(f"Usage of {count} tenants is made anew.")
+
+
+@usage.command("check")
+def check_usage() -> None:
+    """Compare all of the ledger with what is derived from it; exit status 1 where they differ."""
+
+    async def action(session: AsyncSession, settings: Settings) -> list[Finding]:
+        period = everything(datetime.now(UTC), settings.usage_minutes_kept_days)
+        return await check_period(session, period) + await check_now(session)
+
+    found = in_transaction(action)
+    rows = [
+        (finding.invariant, one.tenant_id, one.place, one.expected, one.found)
+        for finding in found
+        for one in finding.violations
+    ]
+    columns = ("Invariant", "Tenant", "Where", "Expected", "Found")
+    print_table(columns, rows, empty="Everything agrees.")
+    if rows:
+        typer.echo(f"{sum(finding.count for finding in found)} places in all.", err=True)
+        raise typer.Exit(1)
 
 
 async def _rebuild(url: str, name: str | None, minutes_from: datetime) -> int:

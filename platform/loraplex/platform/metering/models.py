@@ -187,3 +187,13 @@ class BilledStorage(Base):
     __tablename__ = "billed_storage"
 
     billed_until: Mapped[datetime] = mapped_column(primary_key=True)
+
+
+class InvariantCheck(Base):
+    """How often an invariant did not hold in what lies before yesterday, at the last look."""
+
+    __tablename__ = "invariant_checks"
+
+    invariant: Mapped[str] = mapped_column(primary_key=True)
+    violations: Mapped[int] = mapped_column(BigInteger)
+    checked_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -13,6 +13,11 @@ class Placement:
 
     worker_ids: list[str] = field(default_factory=list)
 
+    @property
+    def last_worker_id(self) -> str | None:
+        """Who served it, or was to; None where there was no worker."""
+        return self.worker_ids[-1] if self.worker_ids else None
+
 
 @dataclass(frozen=True, slots=True)
 class Recount:
