@@ -73,6 +73,7 @@ CREATE TABLE limit_counters (
         REFERENCES limits (tenant_id, subject, subject_id) ON DELETE CASCADE
 ) WITH (fillfactor = 25, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 
+-- Without a reference to `limits`: each settlement would write a lock into that hot row.
 CREATE TABLE limit_settlements (
     tenant_id uuid NOT NULL,
     subject varchar NOT NULL,
@@ -83,10 +84,7 @@ CREATE TABLE limit_settlements (
     unused_output_tokens bigint NOT NULL,
     cost_micros bigint NOT NULL,
     settled_at timestamptz NOT NULL,
-    CONSTRAINT limit_settlements_pkey PRIMARY KEY (tenant_id, subject, subject_id, request_id),
-    CONSTRAINT limit_settlements_tenant_id_subject_subject_id_fkey
-        FOREIGN KEY (tenant_id, subject, subject_id)
-        REFERENCES limits (tenant_id, subject, subject_id) ON DELETE CASCADE
+    CONSTRAINT limit_settlements_pkey PRIMARY KEY (tenant_id, subject, subject_id, request_id)
 ) WITH (autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 
 CREATE TABLE budget_alerts (

@@ -352,14 +352,55 @@ END
 $$;
 """
 
+# What was spent in this day and month before a budget asks: what the ledger says. Whoever calls has
+# the settlements held up, by the lock that settle() shares.
+RECOUNT = """
+CREATE FUNCTION gateway.recount_spending(of_tenant uuid, of_subject text, of_id text) RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    at timestamptz;
+    today date;
+    this_month date;
+    day_micros bigint;
+    month_micros bigint;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('limits ' || of_tenant, 0));
+    PERFORM 1 FROM public.limit_counters c WHERE c.tenant_id = of_tenant
+        AND c.subject = of_subject AND c.subject_id = of_id FOR UPDATE;
+    at := gateway.clock();
+    today := (at AT TIME ZONE 'UTC')::date;
+    this_month := date_trunc('month', at AT TIME ZONE 'UTC')::date;
+    SELECT coalesce(sum(l.cost_micros) FILTER (
+            WHERE l.created_at >= today::timestamp AT TIME ZONE 'UTC'), 0),
+        coalesce(sum(l.cost_micros), 0) INTO day_micros, month_micros
+    FROM public.ledger l
+    LEFT JOIN public.adapters a ON a.tenant_id = l.tenant_id AND a.id = l.adapter_id
+    WHERE l.tenant_id = of_tenant
+        AND l.created_at >= this_month::timestamp AT TIME ZONE 'UTC'
+        AND CASE of_subject
+            WHEN 'tenant' THEN true
+            WHEN 'model' THEN coalesce(a.name, l.base_model) = of_id
+            WHEN 'member' THEN l.member_id::text = of_id
+            ELSE l.api_key_id::text = of_id END;
+    UPDATE public.limit_counters c SET
+        day = today, spent_day_micros = day_micros,
+        month = this_month, spent_month_micros = month_micros
+    WHERE c.tenant_id = of_tenant AND c.subject = of_subject AND c.subject_id = of_id;
+    UPDATE public.limit_settlements d SET cost_micros = 0
+    WHERE d.tenant_id = of_tenant AND d.subject = of_subject AND d.subject_id = of_id;
+END
+$$;
+"""
+
 RIGHTS = """
 REVOKE ALL ON FUNCTION
-    gateway.window_wait, gateway.brought_up, gateway.admit, gateway.settle FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION gateway.admit, gateway.settle TO loraplex_app;
+    gateway.window_wait, gateway.brought_up, gateway.admit, gateway.settle,
+    gateway.recount_spending FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION gateway.admit, gateway.settle, gateway.recount_spending TO loraplex_app;
 """
 
 
 def upgrade() -> None:
     op.execute("SET LOCAL ROLE loraplex_system")
-    op.execute(WINDOW_WAIT + BROUGHT_UP + ADMIT + SETTLE + RIGHTS)
+    op.execute(WINDOW_WAIT + BROUGHT_UP + ADMIT + SETTLE + RECOUNT + RIGHTS)
     op.execute("RESET ROLE")

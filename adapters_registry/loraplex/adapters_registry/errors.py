@@ -284,6 +284,19 @@ class StorageQuotaExceeded(DomainError):
         )
 
 
+class TooManyAdapters(DomainError):
+    """The tenant has as many adapters as it may."""
+
+    kind, code = Kind.EXHAUSTED, "too_many_adapters"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"This tenant may have {limit} adapters, and has them. Delete one, or ask for more.",
+            rule=f"max_adapters of {limit}",
+            value=limit + 1,
+        )
+
+
 class StoreUnavailable(DomainError):
     """The object store gave no proper answer."""
 

@@ -19,6 +19,7 @@ from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.api import documentation, errors, health, web
 from loraplex.api.admin import audit as admin_audit
+from loraplex.api.admin import limits as admin_limits
 from loraplex.api.admin import members as tenants_members
 from loraplex.api.admin import (
     operator_keys,
@@ -52,6 +53,7 @@ from loraplex.api.tenant import (
     imports,
     invitations,
     keys,
+    limits,
     members,
     own_sessions,
     pins,
@@ -111,10 +113,12 @@ ROUTES = (
     imports,
     webhooks,
     usage,
+    limits,
     operator_keys,
     audit,
     workers,
     tenants,
+    admin_limits,
     tenant_keys,
     tenant_usage,
     prices,

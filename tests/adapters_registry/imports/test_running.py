@@ -18,6 +18,7 @@ from loraplex.adapters_registry.imports.sources import CONFIG_FILE, WEIGHTS_FILE
 from loraplex.adapters_registry.imports.views import ImportView
 from loraplex.adapters_registry.uploads import quota
 from loraplex.adapters_registry.versions.models import AdapterVersion, VersionStatus
+from loraplex.platform.admission.models import Limits
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.pages import PageRequest
 from loraplex.platform.database.sessions import Database
@@ -25,7 +26,6 @@ from loraplex.platform.leases import LeaseLost
 from loraplex.platform.outbound.errors import AddressNotPublic
 from loraplex.platform.switches.errors import UploadsOff
 from loraplex.platform.switches.names import NO_UPLOADS
-from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.conftest import MakeTenant
 from tests.adapters_registry.imports.conftest import MakeRunner, folder_of
@@ -333,7 +333,9 @@ async def test_a_quota_that_ends_while_fetching_fails_the_import(
 
 async def limit(system: Database, tenant: TenantPrincipal, **limits: int) -> None:
     async with system.unit_of_work() as session:
-        await session.execute(update(Tenant).where(Tenant.id == tenant.tenant_id).values(**limits))
+        await session.execute(
+            update(Limits).where(Limits.tenant_id == tenant.tenant_id).values(**limits)
+        )
 
 
 async def test_a_tenant_sees_its_own_imports_newest_first(

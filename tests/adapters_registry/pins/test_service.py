@@ -9,8 +9,8 @@ from loraplex.adapters_registry.errors import AdapterNotFound
 from loraplex.adapters_registry.pins.errors import PinNotFound, TooManyPins
 from loraplex.adapters_registry.pins.service import Pins
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.admission.models import Limits
 from loraplex.platform.database.sessions import Database
-from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.conftest import MakeTenant
 from tests.adapters_registry.pins.made import add_ready
@@ -24,8 +24,8 @@ async def two_pins(system_database: Database, tenant: TenantPrincipal, base: Mod
     for name in "abc":
         await add_ready(system_database, tenant, base, name)
     async with system_database.unit_of_work() as session:
-        mine = Tenant.id == tenant.tenant_id
-        await session.execute(update(Tenant).where(mine).values(max_pinned_adapters=2))
+        mine = Limits.tenant_id == tenant.tenant_id
+        await session.execute(update(Limits).where(mine).values(max_pinned_adapters=2))
 
 
 async def pin(database: Database, tenant: TenantPrincipal, name: str) -> bool:

@@ -10,8 +10,8 @@ from loraplex.adapters_registry.uploads import quota
 from loraplex.adapters_registry.uploads.models import StorageReservation
 from loraplex.adapters_registry.uploads.quota import StorageUsage
 from loraplex.adapters_registry.uploads.service import Uploads
+from loraplex.platform.admission.models import Limits
 from loraplex.platform.database.sessions import Database
-from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.conftest import MakeTenant
 from tests.adapters_registry.samples import sample
@@ -24,7 +24,7 @@ async def usage_of(database: Database, tenant: TenantPrincipal) -> StorageUsage:
 
 async def limit(system: Database, tenant: TenantPrincipal, max_storage_bytes: int) -> None:
     async with system.unit_of_work() as session:
-        mine = update(Tenant).where(Tenant.id == tenant.tenant_id)
+        mine = update(Limits).where(Limits.tenant_id == tenant.tenant_id)
         await session.execute(mine.values(max_storage_bytes=max_storage_bytes))
 
 

@@ -88,8 +88,12 @@ class QuotaMachine(RuleBasedStateMachine):
         administration = TenantAdministration(SecretKeys.from_settings(services))
         async with system.unit_of_work() as session:
             await register_base(session, table)
-            tenant = await administration.create_tenant(session, f"t-{uuid4().hex}")
-            tenant.max_storage_bytes, tenant.max_open_uploads = LIMIT_BYTES, OPEN_LIMIT
+            tenant = await administration.create_tenant(
+                session,
+                f"t-{uuid4().hex}",
+                max_storage_bytes=LIMIT_BYTES,
+                max_open_uploads=OPEN_LIMIT,
+            )
             key, _ = await administration.create_key(session, tenant, "test")
             principal = TenantPrincipal(
                 tenant_id=TenantId(tenant.id),

@@ -34,12 +34,12 @@ from loraplex.adapters_registry.uploads.staging import Staging, staging_key
 from loraplex.adapters_registry.uploads.tasks import sweep_uploads
 from loraplex.adapters_registry.versions.models import AdapterVersion
 from loraplex.engine.protocol.identity import digest_of_bytes
+from loraplex.platform.admission.models import Limits
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.ports import free_port
 from loraplex.platform.jobs import JobContext
 from loraplex.platform.settings import Settings
-from loraplex.platform.tenancy.models import Tenant
 from tests.adapters_registry.samples import sample
 from tests.adapters_registry.uploads.conftest import Client
 from tests.adapters_registry.uploads.test_archives import Make, tarred, zipped
@@ -167,7 +167,7 @@ async def test_an_archive_that_unpacks_to_more_than_the_quota_has_left_fails(
 ) -> None:
     archive = zipped(client.sample(weights_bytes=1_000_000))
     async with system_database.unit_of_work() as session:
-        mine = update(Tenant).where(Tenant.id == client.tenant.tenant_id)
+        mine = update(Limits).where(Limits.tenant_id == client.tenant.tenant_id)
         await session.execute(mine.values(max_storage_bytes=len(archive) + 1000))
     view = await client.completed({"mine.zip": archive})
     assert view.error is not None
@@ -361,7 +361,7 @@ async def test_open_uploads_are_limited_and_so_are_their_bytes(
 ) -> None:
     first = await client.create()
     size_bytes = sum(map(len, client.files.values()))
-    mine = update(Tenant).where(Tenant.id == client.tenant.tenant_id)
+    mine = update(Limits).where(Limits.tenant_id == client.tenant.tenant_id)
     async with system_database.unit_of_work() as session:
         await session.execute(mine.values(max_open_uploads=2, max_storage_bytes=2 * size_bytes))
     await client.create()

@@ -273,6 +273,7 @@ def test_functions_that_pass_row_security_are_pinned_and_only_apps(catalogue: Co
         "admit",
         "settle",
         "claim_lapsed",
+        "recount_spending",
         "record_platform_event",
         "forget_audit_events",
         "pseudonymise_ledger",

@@ -15,12 +15,12 @@ from loraplex.adapters_registry.imports.views import ImportView
 from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
 from loraplex.adapters_registry.uploads import quota
 from loraplex.adapters_registry.uploads.service import Uploads
+from loraplex.platform.admission.limits import limits_of
 from loraplex.platform.audit.actors import Actor, Target
 from loraplex.platform.audit.service import record
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.outbound.rules import OutboundRules
 from loraplex.platform.secrets import SecretKeys
-from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 SECRET_PURPOSE = "import-source"  # noqa: S105 - what the key is for
@@ -96,10 +96,9 @@ class Imports:
 
     async def _check_open(self, session: AsyncSession, principal: TenantPrincipal) -> None:
         tenant_id = principal.tenant_id
-        limit = await session.scalar(select(Tenant.max_open_uploads).where(Tenant.id == tenant_id))
-        assert limit is not None, "an authenticated tenant has a row"
+        limit = (await limits_of(session, tenant_id)).max_open_uploads
         count = select(func.count(AdapterImport.id)).where(
             AdapterImport.tenant_id == tenant_id, AdapterImport.status.in_(OPEN)
         )
-        if (await session.scalar(count) or 0) >= limit:
+        if limit is not None and (await session.scalar(count) or 0) >= limit:
             raise TooManyImports(limit)

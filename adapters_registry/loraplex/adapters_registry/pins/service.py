@@ -11,8 +11,8 @@ from loraplex.adapters_registry.errors import AdapterNotFound
 from loraplex.adapters_registry.pins.errors import PinNotFound, TooManyPins
 from loraplex.adapters_registry.pins.models import AdapterPin
 from loraplex.adapters_registry.versions.models import Adapter
+from loraplex.platform.admission.limits import limits_of
 from loraplex.platform.database.outbox import enqueue
-from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 WANT_ADAPTERS = "loraplex.adapters_registry.want_adapters"
@@ -45,11 +45,9 @@ class Pins:
                 AdapterPin.tenant_id == tenant_id, AdapterPin.adapter_id != adapter_id
             )
         )
-        limit = await session.scalar(
-            select(Tenant.max_pinned_adapters).where(Tenant.id == tenant_id)
-        )
-        if (others or 0) >= (limit or 0):
-            raise TooManyPins(limit or 0)
+        limit = (await limits_of(session, tenant_id)).max_pinned_adapters
+        if limit is not None and (others or 0) >= limit:
+            raise TooManyPins(limit)
         pin = insert(AdapterPin).values(tenant_id=tenant_id, adapter_id=adapter_id)
         await session.execute(pin.on_conflict_do_nothing())
         await enqueue(session, WANT_ADAPTERS, {})

@@ -16,9 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from loraplex.adapters_registry.errors import StorageQuotaExceeded
 from loraplex.adapters_registry.uploads.models import Blob, StorageReservation
 from loraplex.engine.protocol.identity import Digest
+from loraplex.platform.admission.limits import limits_of
 from loraplex.platform.switches.service import refuse_if_uploads_are_off
 from loraplex.platform.tenancy.identity import TenantId
-from loraplex.platform.tenancy.models import Tenant
 
 # Two requests must not both find the last free byte. The lock is not admission's, so that an
 # upload never holds up a completion.
@@ -30,7 +30,8 @@ LEASE = timedelta(hours=2)
 class StorageUsage(NamedTuple):
     stored_bytes: int
     reserved_bytes: int
-    limit_bytes: int
+    limit_bytes: int | None
+    """None: as much as the store takes."""
 
     @property
     def used_bytes(self) -> int:
@@ -48,11 +49,10 @@ async def usage(session: AsyncSession, tenant_id: TenantId) -> StorageUsage:
     reserved = select(func.coalesce(func.sum(StorageReservation.size_bytes), 0)).where(
         StorageReservation.tenant_id == tenant_id
     )
-    statement = select(
-        stored.scalar_subquery(), reserved.scalar_subquery(), Tenant.max_storage_bytes
-    ).where(Tenant.id == tenant_id)
-    row = (await session.execute(statement)).one()
-    return StorageUsage(*map(int, row))
+    counted = await session.execute(select(stored.scalar_subquery(), reserved.scalar_subquery()))
+    stored_bytes, reserved_bytes = counted.one()
+    limits = await limits_of(session, tenant_id)
+    return StorageUsage(int(stored_bytes), int(reserved_bytes), limits.max_storage_bytes)
 
 
 async def reserve(
@@ -73,8 +73,9 @@ async def reserve(
     held_bytes = await session.scalar(select(StorageReservation.size_bytes).where(mine)) or 0
     found = await usage(session, tenant_id)
     others_bytes = found.used_bytes - held_bytes
-    if size_bytes > held_bytes and others_bytes + size_bytes > found.limit_bytes:
-        raise StorageQuotaExceeded(found.limit_bytes, others_bytes, size_bytes)
+    most_bytes = found.limit_bytes
+    if most_bytes is not None and held_bytes < size_bytes > most_bytes - others_bytes:
+        raise StorageQuotaExceeded(most_bytes, others_bytes, size_bytes)
     expires_at = None if lease is None else func.now() + lease
     values = {"size_bytes": size_bytes, "expires_at": expires_at}
     await session.execute(

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from loraplex.adapters_registry.errors import OtherBase
 from loraplex.adapters_registry.peft import adapter_digest
 from loraplex.adapters_registry.uploads import quota
-from loraplex.adapters_registry.versions import lifecycle
+from loraplex.adapters_registry.versions import adapter_limit, lifecycle
 from loraplex.adapters_registry.versions.models import AdapterVersion, BaseModel
 from loraplex.adapters_registry.versions.repository import VersionRepository
 from loraplex.adapters_registry.versions.views import VersionView
@@ -55,14 +55,16 @@ async def register(
 
     Makes the adapter when it is missing, counts the blobs as stored and asks for validation.
     Identical bytes are the version that exists, whatever became of it (what the platform failed to
-    check is checked again). Raises OtherBase, and UploadsOff for what was on its way when uploads
-    were switched off.
+    check is checked again). Raises OtherBase, TooManyAdapters, and UploadsOff for what was on its
+    way when uploads were switched off.
     """
     await refuse_if_uploads_are_off(session)
     rows = VersionRepository(session)
     adapter = await rows.lock_adapter(owner.tenant_id, name, base)
     if adapter.base_model_id != base.id:
         raise OtherBase(name, base.name)
+    if adapter.last_number == 0:
+        await adapter_limit.check(session, owner.tenant_id)
     await quota.record(
         session,
         owner.tenant_id,

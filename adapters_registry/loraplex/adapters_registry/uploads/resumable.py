@@ -45,12 +45,12 @@ from loraplex.adapters_registry.uploads.repository import UploadRepository
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.uploads.staging import PartSlot, Staging, staging_key
 from loraplex.adapters_registry.uploads.views import UploadView
+from loraplex.platform.admission.limits import limits_of
 from loraplex.platform.audit.actors import Actor, Target
 from loraplex.platform.audit.service import record
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.settings import Settings
 from loraplex.platform.switches.service import refuse_if_uploads_are_off
-from loraplex.platform.tenancy.models import Tenant
 
 
 @dataclass(frozen=True)
@@ -237,9 +237,9 @@ class ResumableUploads:
         # The reservation's lock also keeps the count below true until this transaction ends.
         await quota.reserve(session, owner.tenant_id, upload_id, size_bytes, lease=None)
         open_uploads = await UploadRepository(session, owner.tenant_id).open_uploads()
-        tenant = await session.get_one(Tenant, owner.tenant_id)
-        if open_uploads >= tenant.max_open_uploads:
-            raise TooManyOpenUploads(tenant.max_open_uploads, open_uploads)
+        most = (await limits_of(session, owner.tenant_id)).max_open_uploads
+        if most is not None and open_uploads >= most:
+            raise TooManyOpenUploads(most, open_uploads)
 
     async def _begin(self, owner: Owner, upload_id: UUID, files: Sequence[FileDraft]) -> None:
         for position, file in enumerate(files):

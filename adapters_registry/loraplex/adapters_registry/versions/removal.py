@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from loraplex.adapters_registry.errors import AdapterNotFound, VersionInUse, VersionNotFound
 from loraplex.adapters_registry.rollouts.errors import RolloutOpen
 from loraplex.adapters_registry.rollouts.models import Alias, AliasMove, Rollout
+from loraplex.adapters_registry.versions import adapter_limit
 from loraplex.adapters_registry.versions.models import Adapter, AdapterVersion
 from loraplex.adapters_registry.versions.repository import VersionRepository
 from loraplex.adapters_registry.versions.views import AdapterView, VersionView
@@ -75,10 +76,11 @@ async def delete_adapter(
 async def restore_adapter(
     session: AsyncSession, principal: TenantPrincipal, name: str
 ) -> AdapterView:
-    """Undo a deletion; raises AdapterNotFound once it is purged."""
+    """Undo a deletion; raises TooManyAdapters, and AdapterNotFound once it is purged."""
     adapter = await hold_adapter(session, principal, name)
     if adapter.deleted_at is not None:
         adapter.deleted_at = None
+        await adapter_limit.check(session, principal.tenant_id)
         await tell(session, principal, EventType.VERSION_RESTORED, name, None)
     return await view_of(session, principal, name)
 

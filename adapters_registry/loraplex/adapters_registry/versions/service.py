@@ -29,6 +29,7 @@ from loraplex.engine.protocol.adapter import AdapterSpec
 from loraplex.engine.protocol.identity import Digest
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.database.pages import FIRST_PAGE, Page, PageRequest
+from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 PLATFORM = "loraplex"
@@ -85,6 +86,14 @@ class Catalogue:
             spec=await self._spec(rows, principal, version.id),
             weights_key=blob_key(principal.namespace, Digest(version.weights_digest)),
         )
+
+    async def check_known(self, session: AsyncSession, tenant_id: TenantId, name: str) -> None:
+        """Raise ModelNotFound unless there is a base, or an adapter of the tenant, of this name."""
+        rows = VersionRepository(session)
+        if name in [base.name for base in await self._bases(rows)]:
+            return
+        if await rows.adapter(tenant_id, name) is None:
+            raise ModelNotFound(name)
 
     async def callable_models(
         self, session: AsyncSession, principal: TenantPrincipal

@@ -73,6 +73,20 @@ class RequestExceedsLimit(LimitRefusal):
     sentence = "This {subject} may use {limit} {unit}; this request alone may use {used}."
 
 
+class LimitAboveTenants(DomainError):
+    """A key's or member's limit is above what the whole tenant may use."""
+
+    kind, code = Kind.INVALID, "limit_above_tenants"
+
+    def __init__(self, name: str, value: int, most: int) -> None:
+        super().__init__(
+            f"`{name}` is {value}; the tenant's own is {most}.",
+            field=name,
+            rule=f"at most {most}",
+            value=value,
+        )
+
+
 REFUSALS: Mapping[str, type[LimitRefusal]] = {
     "rate": RateLimitExceeded,
     "concurrency": RateLimitExceeded,

@@ -92,7 +92,6 @@ class LimitSettlement(Base):
     """What a settled request gave back or cost, until the subject's counter takes it in."""
 
     __tablename__ = "limit_settlements"
-    __table_args__ = (_of_limits(),)
 
     tenant_id: Mapped[UUID] = mapped_column(primary_key=True)
     subject: Mapped[str] = mapped_column(primary_key=True)

@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 import typer
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.admission.commands import limits
 from loraplex.platform.operator_commands import in_transaction
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
@@ -23,6 +24,7 @@ Result = TypeVar("Result")
 Action = Callable[[AsyncSession, TenantAdministration], Awaitable[Result]]
 
 tenant = typer.Typer(help="Create and list tenants.", no_args_is_help=True)
+tenant.add_typer(limits, name="limits")
 
 
 @tenant.command("create")
