@@ -1,5 +1,6 @@
 """Listed ⇔ callable, and what each way of naming a version finds."""
 
+from dataclasses import replace
 from itertools import product
 from uuid import uuid4
 
@@ -52,6 +53,19 @@ def planned_adapters(draw: st.DrawFn, name: str) -> PlannedAdapter:
     return PlannedAdapter(name, draw(st.booleans()), versions, tuple(aliases))
 
 
+SERVED_BASE = "the base that is served"
+allow_lists = st.lists(
+    st.none() | st.sets(st.sampled_from([*ADAPTERS, SERVED_BASE])), min_size=2, max_size=2
+)
+
+
+def models_of(names: set[str] | None, base_name: str) -> frozenset[str] | None:
+    """A key's allow-list, in which the base has its name."""
+    if names is None:
+        return None
+    return frozenset(base_name if name == SERVED_BASE else name for name in names)
+
+
 planned_tenants = st.lists(
     st.sets(st.sampled_from(ADAPTERS)).flatmap(
         lambda names: st.tuples(*(planned_adapters(name) for name in sorted(names)))
@@ -66,19 +80,23 @@ planned_tenants = st.lists(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(plans=planned_tenants)
+@given(plans=planned_tenants, allowed=allow_lists)
 async def test_exactly_what_is_listed_can_be_called(
     database: Database,
     system_database: Database,
     base: ModuleTable,
     make_tenant: MakeTenant,
     plans: list[tuple[PlannedAdapter, ...]],
+    allowed: list[set[str] | None],
 ) -> None:
     other_base = msgspec.structs.replace(TINY, base_name=f"other-{uuid4().hex}")
     async with system_database.unit_of_work() as session:
         await register_base(session, other_base)
     catalogue = Catalogue({base.base_name})
-    tenants = [await make_tenant() for _ in plans]
+    tenants = [
+        replace(await make_tenant(), models=models_of(names, base.base_name))
+        for names, _ in zip(allowed, plans, strict=False)
+    ]
     for tenant, adapters in zip(tenants, plans, strict=True):
         for adapter in adapters:
             made_of = base if adapter.is_of_served_base else other_base
@@ -87,23 +105,28 @@ async def test_exactly_what_is_listed_can_be_called(
     suffixes = ["", *(f":{alias}" for alias in ALIASES)]
     names = {f"{t.tenant_name}/{a}{s}" for t, a, s in product(tenants, ADAPTERS, suffixes)}
     names |= {base.base_name, other_base.base_name, "never/heard-of"}
+    by_number = {f"{t.tenant_name}/{a}:v1" for t, a in product(tenants, ADAPTERS)}
     for tenant, adapters in zip(tenants, plans, strict=True):
         ready = {
             (adapter.name, number)
             for adapter in adapters
             for number, version in enumerate(adapter.versions, start=1)
             if version.status is READY and not version.is_for_old_base
+            if tenant.may_call(adapter.name)
         }
         async with database.unit_of_work(tenant.tenant_id) as session:
             listed = [model.id for model in await catalogue.callable_models(session, tenant)]
         assert len(listed) == len(set(listed))
-        assert base.base_name in listed
+        assert (base.base_name in listed) == tenant.may_call(base.base_name)
         for name in names | set(listed):
             async with database.unit_of_work(tenant.tenant_id) as session:
                 served = await served_to(catalogue, session, tenant, name)
             assert (None not in served) == (name in listed)
             assert name in listed or served == {None}  # never for some people only
             assert served - {None, (None, None)} <= ready
+        for name in by_number:
+            async with database.unit_of_work(tenant.tenant_id) as session:
+                assert await served_to(catalogue, session, tenant, name) - {None} <= ready
 
 
 async def served_to(
