@@ -12,6 +12,7 @@ from loraplex.platform.tenancy.commands import key as key_commands
 from loraplex.platform.tenancy.commands import tenant as tenant_commands
 from loraplex.platform.tenancy.errors import InvalidKey
 from loraplex.platform.tenancy.principals import OperatorPrincipal, OperatorRole, TenantPrincipal
+from loraplex.platform.tenancy.scopes import Scope
 from loraplex.platform.tenancy.service import Authenticator
 
 runner = CliRunner()
@@ -78,6 +79,59 @@ def test_an_operators_key_is_made(services: Settings) -> None:
     principal = asyncio.run(authenticate(services, text))
     assert principal == OperatorPrincipal(UUID(key_id), None, "oncall", OperatorRole.ADMIN)
     assert key_id in keys("list", "--operator").stdout
+
+
+def test_a_key_may_be_given_less_than_everything(services: Settings, name: str) -> None:
+    tenants("create", name)
+    _, caller = made_key("--tenant", name, "--role", "inference", "--model", "support")
+    principal = asyncio.run(authenticate(services, caller))
+    assert isinstance(principal, TenantPrincipal)
+    assert principal.scopes == {Scope.MODELS_CALL}
+    assert principal.models == frozenset({"support"})
+    _, reader = made_key("--tenant", name, "--scope", "usage.read", "--scope", "audit.read")
+    principal = asyncio.run(authenticate(services, reader))
+    assert isinstance(principal, TenantPrincipal)
+    assert principal.scopes == {Scope.USAGE_READ, Scope.AUDIT_READ}
+    _, viewer = made_key("--operator", "--role", "admin_viewer")
+    operator = asyncio.run(authenticate(services, viewer))
+    assert isinstance(operator, OperatorPrincipal)
+    assert operator.role is OperatorRole.ADMIN_VIEWER
+    listed = keys("list", "--tenant", name).stdout
+    assert "\tinference on support\t" in listed
+    assert "\taudit.read,usage.read\t" in listed
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--tenant", "acme", "--role", "admin_viewer"],
+        ["--operator", "--role", "owner"],
+        ["--operator", "--scope", "usage.read"],
+        ["--tenant", "acme", "--scope", "everything"],
+    ],
+)
+def test_a_role_or_scope_that_there_is_not_is_refused(wrong: list[str]) -> None:
+    assert keys("create", *wrong).exit_code == 2
+
+
+@pytest.mark.parametrize("is_operators", [False, True])
+def test_a_key_is_rotated_disabled_and_enabled_by_hand(
+    is_operators: bool, services: Settings, name: str
+) -> None:
+    tenants("create", name)
+    key_id, old = made_key(*(["--operator"] if is_operators else ["--tenant", name]))
+    assert keys("disable", key_id).exit_code == 0
+    with pytest.raises(InvalidKey, match="is disabled"):
+        asyncio.run(authenticate(services, old))
+    assert keys("enable", key_id).exit_code == 0
+    rotated = keys("rotate", key_id, "--overlap-hours", "0")
+    assert rotated.exit_code == 0, rotated.output
+    asyncio.run(authenticate(services, rotated.stdout.strip()))
+    with pytest.raises(InvalidKey, match="has expired"):
+        asyncio.run(authenticate(services, old))
+    again = keys("rotate", key_id)
+    assert (again.exit_code, "is replaced" in again.stderr) == (1, True)
+    assert keys("rotate", key_id, "--overlap-hours", "169").exit_code == 2
 
 
 @pytest.mark.parametrize("bad", ["a/b", "a:b", "a@b", "Acme", "-a", "a-", "", "a" * 64, "ä", "a\n"])
