@@ -1,6 +1,7 @@
 """A gateway under its real server, in a thread of this process, with a worker beside it."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,16 @@ from loraplex.platform.settings import Settings
 
 START_SECONDS = 30
 TIMEOUT_SECONDS = 30
+
+
+def gateway_environment(settings: Settings) -> dict[str, str]:
+    """The environment of a gateway process with these settings."""
+    values = {
+        name: value.get_secret_value() if hasattr(value, "get_secret_value") else str(value)
+        for name, value in settings
+        if value is not None
+    }
+    return os.environ | {f"LORAPLEX_{name.upper()}": value for name, value in values.items()}
 
 
 @dataclass
@@ -50,7 +61,9 @@ def running_gateway(settings: Settings) -> Iterator[RunningGateway]:
     app = create_app(settings)
     listener = socket.create_server(("127.0.0.1", 0))
     port: int = listener.getsockname()[1]
-    server = GatewayServer(server_config(app, settings), app.state.draining)
+    server = GatewayServer(
+        server_config(app, settings), app.state.draining, settings.shutdown_notice_seconds
+    )
     thread = Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
     thread.start()
     gateway = RunningGateway(port, server, thread)

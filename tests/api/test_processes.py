@@ -1,6 +1,5 @@
 """Gateways as processes of their own: one listening socket, one set of numbers, a clean end."""
 
-import os
 import signal
 import socket
 import subprocess
@@ -15,20 +14,12 @@ import pytest
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.settings import Settings
 from tests.api.conftest import Tenant, running_worker
+from tests.api.running import gateway_environment
 from tests.api.waiting import eventually
 from tests.engine.worker.echo_engine import EchoEngine
 
 BASE = "smollm2-135m-instruct"
 ENDED_WELL = 0
-
-
-def environment(settings: Settings) -> dict[str, str]:
-    values = {
-        name: value.get_secret_value() if hasattr(value, "get_secret_value") else str(value)
-        for name, value in settings
-        if value is not None
-    }
-    return os.environ | {f"LORAPLEX_{name.upper()}": value for name, value in values.items()}
 
 
 @contextmanager
@@ -38,7 +29,7 @@ def gateway_process(
     fd = listener.fileno()
     process = subprocess.Popen(
         [sys.executable, "-m", "loraplex.platform.cli", "gateway", "--fd", str(fd)],
-        env=environment(settings),
+        env=gateway_environment(settings),
         pass_fds=[fd],
         stderr=subprocess.DEVNULL,
     )

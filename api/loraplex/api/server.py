@@ -23,9 +23,14 @@ BACKLOG = 2048
 class GatewayServer(uvicorn.Server):
     """uvicorn, which at the end gives running calls a time of their own."""
 
-    def __init__(self, config: uvicorn.Config, draining: Draining) -> None:
+    def __init__(
+        self, config: uvicorn.Config, draining: Draining, notice_seconds: float = 0.0
+    ) -> None:
+        """`notice_seconds` it still accepts, not ready, and refuses calls, so that load balancers
+        send new ones elsewhere before its socket closes."""
         super().__init__(config)
         self._draining = draining
+        self._notice_seconds = notice_seconds
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # uvicorn would raise the signal again at the end, and so hide that all went well.
@@ -34,8 +39,9 @@ class GatewayServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._draining.begin()
         loop = asyncio.get_running_loop()
-        timer = loop.call_later(DRAIN_SECONDS, self._draining.abort_running)
+        timer = loop.call_later(self._notice_seconds + DRAIN_SECONDS, self._draining.abort_running)
         try:
+            await asyncio.sleep(self._notice_seconds)
             await super().shutdown(sockets)
         finally:
             timer.cancel()
@@ -45,7 +51,8 @@ def serve(settings: Settings, fd: int | None) -> None:
     """Run until SIGTERM or SIGINT. `fd` is a listening socket shared with other gateways."""
     app = create_app(settings)
     listener = _bind(settings) if fd is None else socket.socket(fileno=fd)
-    server = GatewayServer(server_config(app, settings), app.state.draining)
+    notice_seconds = settings.shutdown_notice_seconds
+    server = GatewayServer(server_config(app, settings), app.state.draining, notice_seconds)
     try:
         server.run(sockets=[listener])
     finally:

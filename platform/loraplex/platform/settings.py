@@ -116,6 +116,9 @@ class Settings(BaseSettings):
     validation_memory_bytes: int = 512 * 1024 * 1024
     usage_minutes_kept_days: int = Field(default=90, ge=2)
     """How long usage is known by the minute; by hour, day and request it is kept for ever."""
+    shutdown_notice_seconds: float = Field(default=0, ge=0, le=120)
+    """How long a gateway that was told to end still accepts, not ready, and answers calls with 503:
+    as long as a load balancer needs to see it. Streams run on meanwhile, and some seconds more."""
     reservation_lease_seconds: float = Field(default=30, ge=1)
     """How long a gateway may be silent before its running requests are taken for abandoned."""
     recovery_lost_seconds: float = Field(default=120, ge=1)
