@@ -3,6 +3,9 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 from urllib.parse import urlsplit
@@ -14,6 +17,10 @@ from typer.testing import CliRunner, Result
 
 from loraplex.adapters_registry.client import RegistryClient, adapter_files
 from loraplex.adapters_registry.commands import PENDING, REJECTED, UNREACHABLE, adapter
+from loraplex.adapters_registry.import_commands import source_of
+from loraplex.adapters_registry.imports.fetching import SourceFetcher
+from loraplex.adapters_registry.imports.models import AdapterImport
+from loraplex.adapters_registry.imports.running import ImportRunner
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.pushing import LocalFile, push_files
 from loraplex.adapters_registry.uploads.completion import UploadCompleter
@@ -25,6 +32,7 @@ from loraplex.adapters_registry.versions.service import register_base
 from loraplex.engine.protocol.describe import load_or_describe
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.ports import free_port
+from loraplex.platform.outbound.client import OutboundClient
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
@@ -58,37 +66,52 @@ def gateway(services: Settings, smollm2_dir: Path) -> Iterator[RunningGateway]:
         await database.dispose()
 
     asyncio.run(register())
-    with running_gateway(services.model_copy(update={"model": str(smollm2_dir)})) as running:
+    with running_gateway(reaching_here(services, model=str(smollm2_dir))) as running:
         yield running
+
+
+def reaching_here(services: Settings, **changes: object) -> Settings:
+    """Of an operator who lets tenants import from this machine."""
+    outbound = {"outbound_http": True, "outbound_private_hosts": "127.0.0.0/8"}
+    ports = {"outbound_ports": "1024-65535"}
+    return services.model_copy(update=outbound | ports | changes)
 
 
 @pytest.fixture
 def validating(
     services: Settings, tenant_key: tuple[TenantId, str, str], tmp_path: Path
 ) -> Iterator[None]:
-    """Completes and checks whatever this tenant uploads, until the test is over."""
+    """Completes, fetches and checks whatever this tenant brings, until the test is over."""
     over = Event()
 
     async def check_all() -> None:
         database = system(services)
+        async with OutboundClient.from_settings(reaching_here(services)) as client:
+            fetcher = SourceFetcher(client, services.hub_url, 60.0, services.max_upload_bytes)
+            await check_while_running(database, fetcher)
+        await database.dispose()
+
+    async def check_while_running(database: Database, fetcher: SourceFetcher) -> None:
         store = ObjectStore.from_settings(services)
         checker = VersionChecker(database, store, ValidationLimits(), tmp_path / "checks")
         completer = UploadCompleter(
             database, store, services.max_upload_bytes, tmp_path / "archives"
         )
-        mine = AdapterVersion.tenant_id == tenant_key[0]
-        uploads = select(Upload.id).where(Upload.tenant_id == tenant_key[0])
+        secrets = SecretKeys.from_settings(services)
+        runner = ImportRunner(database, store, secrets, fetcher, tmp_path / "imports", slots=1000)
+        mine = tenant_key[0]
+        steps = (
+            (select(Upload.id).where(Upload.tenant_id == mine), completer.complete),
+            (select(AdapterImport.id).where(AdapterImport.tenant_id == mine), runner.run),
+            (select(AdapterVersion.id).where(AdapterVersion.tenant_id == mine), checker.check),
+        )
         while not over.is_set():
-            async with database.unit_of_work() as session:
-                upload_ids = (await session.scalars(uploads)).all()
-            for upload_id in upload_ids:
-                await completer.complete(tenant_key[0], upload_id)
-            async with database.unit_of_work() as session:
-                ids = (await session.scalars(select(AdapterVersion.id).where(mine))).all()
-            for version_id in ids:
-                await checker.check(tenant_key[0], version_id)
+            for rows, step in steps:
+                async with database.unit_of_work() as session:
+                    ids = (await session.scalars(rows)).all()
+                for one in ids:
+                    await step(mine, one)
             await asyncio.to_thread(over.wait, 0.05)
-        await database.dispose()
 
     thread = Thread(target=lambda: asyncio.run(check_all()))
     thread.start()
@@ -120,6 +143,16 @@ class Invoke:
 
     def __call__(self, *arguments: str, **environment: str) -> Result:
         return CliRunner().invoke(adapter, arguments, env=self.environment | environment)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The address of a folder's files."""
+    handler = partial(SimpleHTTPRequestHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, args=(0.01,)).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
 
 def copy_fixture(folder: Path) -> Path:
@@ -268,3 +301,47 @@ def test_a_failed_upload_is_told_in_the_platforms_words(invoke: Invoke, tmp_path
     pushed = invoke("push", str(archive), "--name", "broken")
     assert pushed.exit_code == REJECTED
     assert "The upload is failed. The archive is cut short" in pushed.output
+
+
+@pytest.mark.usefixtures("validating")
+def test_an_import_is_waited_for_until_it_is_ready(
+    invoke: Invoke, tenant_key: tuple[TenantId, str, str]
+) -> None:
+    with serving(FIXTURES / "shout") as address:
+        imported = invoke("import", address, "--name", "fetched")
+    assert imported.exit_code == 0, imported.output
+    assert f"{tenant_key[1]}/fetched:v1 is ready (rank 4, " in imported.output
+
+
+@pytest.mark.usefixtures("validating")
+def test_an_import_that_fails_says_why(invoke: Invoke, tmp_path: Path) -> None:
+    with serving(tmp_path) as address:
+        imported = invoke("import", address, "--name", "missing")
+    assert imported.exit_code == REJECTED
+    assert "The import failed." in imported.output and "adapter_config.json" in imported.output
+
+
+def test_an_import_nobody_fetches_is_pending(invoke: Invoke) -> None:
+    waiting = invoke("import", "acme/lora", "--name", "slow", "--timeout", "0")
+    assert waiting.exit_code == PENDING
+    assert "still queued" in waiting.output
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "sent"),
+    [
+        ("s3://b/folder", {"region": "auto"}, {"kind": "s3", "url": "s3://b/folder"}),
+        ("https://files.example/a/", {}, {"kind": "https", "url": "https://files.example/a/"}),
+        ("acme/lora", {"token": "hf"}, {"kind": "hub", "repository": "acme/lora"}),
+    ],
+)
+def test_a_source_is_known_by_how_it_is_written(
+    source: str, options: dict[str, str | None], sent: dict[str, str]
+) -> None:
+    assert source_of(source, {"revision": None, **options}) == sent | options
+
+
+def test_an_option_of_another_kind_of_source_is_refused(invoke: Invoke) -> None:
+    refused = invoke("import", "acme/lora", "--name", "x", "--region", "eu-central-1")
+    assert refused.exit_code == 2
+    assert "takes no --region" in refused.output

@@ -51,6 +51,7 @@ CLASSES = {
     ("PUT", "/api/v1/uploads/{upload_id}/files/{file}/parts/{part}"): TENANT,
     ("POST", "/api/v1/uploads/{upload_id}/complete"): TENANT,
     ("POST", "/api/v1/uploads/{upload_id}/abort"): TENANT,
+    ("GET", "/api/v1/storage"): TENANT,
     ("POST", "/api/v1/imports"): TENANT,
     ("GET", "/api/v1/imports"): TENANT,
     ("GET", "/api/v1/imports/{import_id}"): TENANT,

@@ -19,27 +19,26 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from loraplex.adapters_registry import naming_commands, quarantine_commands
-from loraplex.platform.management_commands import AsJson, print_json
+from loraplex.adapters_registry import import_commands, naming_commands, quarantine_commands
+from loraplex.platform.management_commands import (
+    LOCAL,
+    UNREACHABLE,
+    ApiKey,
+    ApiUrl,
+    AsJson,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from loraplex.adapters_registry.client import RegistryClient
     from loraplex.platform.management_client import Json
 
 REJECTED = 1
-UNREACHABLE = 3
 PENDING = 4
 
 adapter = typer.Typer(
     help="Upload adapters and see what became of them.", no_args_is_help=True, add_completion=False
 )
-
-ApiUrl = Annotated[str, typer.Option(envvar="LORAPLEX_API_URL", help="Where the platform answers.")]
-ApiKey = Annotated[
-    str,
-    typer.Option(envvar="LORAPLEX_API_KEY", help="A tenant's key.", show_default=False),
-]
-LOCAL = "http://127.0.0.1:8000"
 
 
 @adapter.command()
@@ -111,6 +110,7 @@ for _command in (
     naming_commands.restore,
 ):
     adapter.command()(_command)
+adapter.command("import")(import_commands.import_)
 adapter.command("quarantine")(quarantine_commands.put_away)
 adapter.command("release")(quarantine_commands.release)
 

@@ -151,3 +151,12 @@ def test_a_neighbours_upload_is_404_whatever_is_asked_of_it(
             assert {answer.json()["code"] for answer in answers} == {"upload_not_found"}
         assert theirs.get("/api/v1/uploads").json()["data"] == []
     assert mine.get(path).json()["status"] == "pending"
+
+
+def test_storage_tells_what_is_announced_and_what_may_be(mine: httpx.Client) -> None:
+    before = mine.get("/api/v1/storage").json()
+    opened(mine)
+    after = mine.get("/api/v1/storage").json()
+    announced_bytes = sum(map(len, SMALL.values()))
+    assert after["reserved_bytes"] == before["reserved_bytes"] + announced_bytes
+    assert after["stored_bytes"] + after["reserved_bytes"] <= after["limit_bytes"]

@@ -182,6 +182,13 @@ async def test_the_relay_outlives_its_services(
     async def all_marked() -> bool:
         return await unpublished(system) == 0
 
+    async def refused() -> bool:
+        """Whether an attempt is on record, and why it failed."""
+        async with system.unit_of_work() as session:
+            row = (await session.scalars(select(OutboxMessage).where(mine))).one()
+            return row.attempts > 0 and row.last_error is not None
+
+    mine = OutboxMessage.task == "while the broker was gone"
     async with relaying(system, installation.jobs()):
         await ask(app, expected := "before")
         await until(arrived)
@@ -189,9 +196,11 @@ async def test_the_relay_outlives_its_services(
         installation.stop("valkey")
         await ask(app, expected := "while the broker was gone")
         assert await unpublished(system) == 1
+        await until(refused)
         installation.start("valkey")
         await until(arrived)
         await until(all_marked)
+        assert not await refused()
 
         installation.stop("postgres")
         installation.start("postgres")

@@ -12,7 +12,6 @@ what else the jobs do. However an import ends, its credentials are wiped and its
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -21,17 +20,23 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.adapters_registry.imports.endings import (
+    MAX_ERROR_CHARACTERS,
+    EndedImport,
+    ended,
+    failed,
+    tell,
+)
 from loraplex.adapters_registry.imports.errors import ImportGivenUp
 from loraplex.adapters_registry.imports.models import AdapterImport, ImportStatus
 from loraplex.adapters_registry.uploads import quota
 from loraplex.engine.protocol.errors import DomainError
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.platform.audit.actors import Actor, Target
-from loraplex.platform.audit.service import record
 from loraplex.platform.database.outbox import enqueue
 from loraplex.platform.leases import LEASE_SECONDS, LeaseLost
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant
+from loraplex.platform.webhooks.event_types import EventType
 
 FETCH_IMPORT = "loraplex.adapters_registry.fetch_import"
 
@@ -41,8 +46,6 @@ FIRST_BACK_OFF_SECONDS = 5
 MAX_ATTEMPTS = 5
 FETCHING_PER_TENANT = 1
 SWEEP_BATCH = 100
-MAX_ERROR_CHARACTERS = 1000
-OURSELVES = Actor.system("imports")
 
 # Whoever begins one and whoever asks for more must see each other's counts.
 LOCK_SLOTS = text("SELECT pg_advisory_xact_lock(hashtextextended('loraplex imports', 0))")
@@ -60,6 +63,10 @@ class Attempt:
     adapter_name: str
     base_name: str
     sealed_source: bytes = field(repr=False)
+
+    @property
+    def name(self) -> EndedImport:
+        return EndedImport(self.tenant_id, self.import_id, self.adapter_name)
 
 
 async def ask(session: AsyncSession, tenant_id: UUID, import_id: UUID) -> None:
@@ -142,8 +149,7 @@ async def complete(
     }
     if not await settle(session, attempt, values | ended()):
         raise LeaseLost("the import was given to somebody else")
-    after = {"version": version}
-    await tell(session, attempt.tenant_id, attempt.import_id, "import.completed", after)
+    await tell(session, attempt.name, EventType.IMPORT_COMPLETED, {"version": version})
 
 
 async def fail(session: AsyncSession, attempt: Attempt, error: DomainError) -> bool:
@@ -151,8 +157,7 @@ async def fail(session: AsyncSession, attempt: Attempt, error: DomainError) -> b
     if not await settle(session, attempt, failed(error)):
         return False
     await quota.release(session, attempt.tenant_id, attempt.import_id)
-    after = {"error": error.code}
-    await tell(session, attempt.tenant_id, attempt.import_id, "import.failed", after)
+    await tell(session, attempt.name, EventType.IMPORT_FAILED, {"error": error.code})
     return True
 
 
@@ -199,9 +204,9 @@ async def sweep(session: AsyncSession, slots: int) -> int:
         if one.attempts >= MAX_ATTEMPTS:
             given_up = ImportGivenUp(one.attempts, one.last_error)
             values = failed(given_up)
-            tenant_id = TenantId(one.tenant_id)
-            await quota.release(session, tenant_id, one.id)
-            await tell(session, tenant_id, one.id, "import.failed", {"error": given_up.code})
+            ended_one = EndedImport.of(one)
+            await quota.release(session, ended_one.tenant_id, one.id)
+            await tell(session, ended_one, EventType.IMPORT_FAILED, {"error": given_up.code})
         else:
             values = {"status": ImportStatus.QUEUED, "deadline_at": func.now()}
         await session.execute(update(row).where(row.id == one.id).values(**values))
@@ -252,28 +257,6 @@ async def fetching(session: AsyncSession) -> Counter[UUID]:
         row.status == ImportStatus.FETCHING, row.deadline_at > func.now()
     )
     return Counter(await session.scalars(live))
-
-
-async def tell(
-    session: AsyncSession,
-    tenant_id: TenantId,
-    import_id: UUID,
-    action: str,
-    after: Mapping[str, object],
-) -> None:
-    """Note an import's end in the audit log; who began it is in the line of its start."""
-    target = Target("import", import_id)
-    await record(session, OURSELVES, action, tenant_id=tenant_id, target=target, after=after)
-
-
-def failed(error: DomainError) -> dict[str, Any]:
-    told = {"code": error.code, "message": error.message, "field": error.field}
-    last_error = error.message[:MAX_ERROR_CHARACTERS]
-    return {"status": ImportStatus.FAILED, "error": told, "last_error": last_error} | ended()
-
-
-def ended() -> dict[str, Any]:
-    return {"sealed_source": None, "ended_at": func.now()}
 
 
 def in_seconds(seconds: float) -> ColumnElement[Any]:

@@ -5,14 +5,16 @@ On role `system`. Two sweepers at once take different rows.
 
 from collections.abc import Sequence
 from datetime import timedelta
+from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import UploadNotFinished
 from loraplex.adapters_registry.uploads import lifecycle
 from loraplex.adapters_registry.uploads.models import Upload, UploadStatus
 from loraplex.engine.protocol.identity import TenantNamespace
+from loraplex.platform.leases import LEASE_SECONDS
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.webhooks.event_types import EventType
@@ -51,16 +53,42 @@ async def sweep_pending(session: AsyncSession) -> int:
     return len(uploads)
 
 
-async def uncleared(session: AsyncSession) -> Sequence[tuple[Upload, TenantNamespace]]:
-    """Ended uploads of which something may be left in the staging area."""
+async def claim_uncleared(session: AsyncSession) -> Sequence[tuple[Upload, TenantNamespace]]:
+    """Ended uploads of which something may be left in the staging area, for one sweeper alone.
+
+    The claim is their deadline, as LEASE_SECONDS say; `renew_clearing` moves it on.
+    """
+    free = Upload.deadline_at.is_(None) | (Upload.deadline_at < func.now())
     statement = (
         select(Upload, Tenant.namespace)
         .join(Tenant, Tenant.id == Upload.tenant_id)
-        .where(Upload.ended_at.is_not(None), Upload.cleared_at.is_(None))
+        .where(Upload.ended_at.is_not(None), Upload.cleared_at.is_(None), free)
         .order_by(Upload.ended_at)
         .limit(SWEEP_BATCH)
+        .with_for_update(of=Upload, skip_locked=True)
     )
-    return [(row[0], TenantNamespace(row[1])) for row in await session.execute(statement)]
+    claimed = [(row[0], TenantNamespace(row[1])) for row in await session.execute(statement)]
+    await renew_clearing(session, [upload.id for upload, _ in claimed])
+    return claimed
+
+
+async def renew_clearing(session: AsyncSession, upload_ids: Sequence[UUID]) -> bool:
+    """Move the claim on what is left of these; False where nothing is."""
+    mine = Upload.id.in_(upload_ids) & Upload.cleared_at.is_(None)
+    moved = await session.scalars(
+        update(Upload)
+        .where(mine)
+        .values(deadline_at=lifecycle.in_seconds(LEASE_SECONDS))
+        .returning(Upload.id)
+        .execution_options(synchronize_session=False)
+    )
+    return bool(moved.all())
+
+
+async def let_go(session: AsyncSession, upload_ids: Sequence[UUID]) -> None:
+    """Leave what could not be cleared to the next sweep."""
+    mine = Upload.id.in_(upload_ids) & Upload.cleared_at.is_(None)
+    await session.execute(update(Upload).where(mine).values(deadline_at=None))
 
 
 async def forget(session: AsyncSession) -> int:

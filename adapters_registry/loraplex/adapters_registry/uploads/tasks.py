@@ -11,6 +11,7 @@ from loraplex.adapters_registry.uploads.clearing import clear
 from loraplex.adapters_registry.uploads.completion import UploadCompleter
 from loraplex.adapters_registry.uploads.staging import Staging
 from loraplex.platform.jobs import JobContext, job
+from loraplex.platform.leases import LeaseLost, under_lease
 from loraplex.platform.tenancy.identity import TenantId
 
 SWEEP_UPLOADS = "loraplex.adapters_registry.sweep_uploads"
@@ -45,9 +46,34 @@ async def sweep_uploads(context: JobContext) -> None:
         await sweeping.sweep_completing(session)
         await quota.sweep_reservations(session)
         await sweeping.forget(session)
-    async with context.database.unit_of_work() as session:
-        left = await sweeping.uncleared(session)
+    await clear_ended(context)
+
+
+async def clear_ended(context: JobContext) -> None:
+    """Clear the staging area of ended uploads, each by one sweep at a time.
+
+    A store that hangs holds up this sweep and no other: those that begin meanwhile find the uploads
+    taken, and one that does not answer is not asked about the next.
+    """
+    database = context.database
+    async with database.unit_of_work() as session:
+        left = await sweeping.claim_uncleared(session)
+    ids = [upload.id for upload, _ in left]
+    if not ids:
+        return
     staging = Staging(ObjectStore.from_settings(context.settings))
-    for upload, namespace in left:
-        with suppress(StoreUnavailable):  # it stays for the next sweep
-            await clear(context.database, staging, TenantId(upload.tenant_id), namespace, upload.id)
+
+    async def work() -> None:
+        for upload, namespace in left:
+            await clear(database, staging, TenantId(upload.tenant_id), namespace, upload.id)
+
+    async def renew() -> bool:
+        async with database.unit_of_work() as session:
+            return await sweeping.renew_clearing(session, ids)
+
+    try:
+        with suppress(StoreUnavailable, LeaseLost):
+            await under_lease(work(), renew)
+    finally:
+        async with database.unit_of_work() as session:
+            await sweeping.let_go(session, ids)

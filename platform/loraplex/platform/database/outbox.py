@@ -11,7 +11,10 @@ from loraplex.platform.database.base import Base, Created
 
 
 class OutboxMessage(Base, Created):
-    """A task to be sent: the Celery task's name and its JSON arguments."""
+    """A task to be sent: the Celery task's name and its JSON arguments.
+
+    `attempts` counts how often the broker did not take it, `last_error` says why.
+    """
 
     __tablename__ = "outbox"
     __table_args__ = (
@@ -22,6 +25,8 @@ class OutboxMessage(Base, Created):
     task: Mapped[str]
     arguments: Mapped[dict[str, object]]
     published_at: Mapped[datetime | None]
+    attempts: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    last_error: Mapped[str | None]
 
 
 async def enqueue(session: AsyncSession, task: str, arguments: Mapping[str, object]) -> None:

@@ -7,6 +7,7 @@ publishes it again; a broker that loses it is made good by the sweeper of whoeve
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from celery import Celery
 from kombu.exceptions import KombuError
@@ -14,6 +15,7 @@ from redis.exceptions import RedisError
 from sqlalchemy import func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncSession
 from structlog import get_logger
 
 from loraplex.platform.database.notifications import listen
@@ -25,6 +27,8 @@ BATCH_MESSAGES = 100
 POLL_SECONDS = 2.0
 """How long a message may wait when its notification was missed."""
 RETRY_SECONDS = 0.5
+
+BROKER_ERRORS = (KombuError, RedisError, OSError)
 
 log = get_logger(__name__)
 
@@ -43,8 +47,9 @@ async def run_relay(system: Database, jobs: Celery) -> None:
 async def publish_batch(system: Database, jobs: Celery) -> int:
     """Publish and mark the oldest unpublished messages; how many there were.
 
-    Raises what the database or the broker raise; what was published before that may be published
-    again.
+    Raises what the database or the broker raise. What the broker took before it refused one is
+    marked, and the one it refused has its attempt on record; what the database did not take may be
+    published again.
     """
     async with system.unit_of_work() as session:
         batch = (
@@ -58,18 +63,33 @@ async def publish_batch(system: Database, jobs: Celery) -> int:
         ).all()
         if not batch:
             return 0
-        await asyncio.to_thread(_send, jobs, batch)
-        published = OutboxMessage.id.in_([message.id for message in batch])
-        await session.execute(
-            update(OutboxMessage).where(published).values(published_at=func.now()),
-            execution_options={"synchronize_session": False},
-        )
+        sent, error = await asyncio.to_thread(_send, jobs, batch)
+        await _mark(session, batch[:sent], published_at=func.now(), last_error=None)
+        if error is not None:
+            refused = batch[sent : sent + 1]
+            name = type(error).__name__  # its words may hold the broker's address and password
+            await _mark(session, refused, attempts=OutboxMessage.attempts + 1, last_error=name)
+    if error is not None:
+        raise error
     return len(batch)
 
 
-def _send(jobs: Celery, batch: Sequence[OutboxMessage]) -> None:
-    for message in batch:
-        jobs.send_task(message.task, kwargs=message.arguments, task_id=f"outbox-{message.id}")
+def _send(jobs: Celery, batch: Sequence[OutboxMessage]) -> tuple[int, Exception | None]:
+    """How many the broker took, and why it did not take the next."""
+    for sent, message in enumerate(batch):
+        try:
+            jobs.send_task(message.task, kwargs=message.arguments, task_id=f"outbox-{message.id}")
+        except BROKER_ERRORS as error:
+            return sent, error
+    return len(batch), None
+
+
+async def _mark(session: AsyncSession, messages: Sequence[OutboxMessage], **values: Any) -> None:
+    ids = [message.id for message in messages]
+    await session.execute(
+        update(OutboxMessage).where(OutboxMessage.id.in_(ids)).values(**values),
+        execution_options={"synchronize_session": False},
+    )
 
 
 async def _publish_whenever(system: Database, jobs: Celery, wake: asyncio.Event) -> None:
@@ -77,7 +97,7 @@ async def _publish_whenever(system: Database, jobs: Celery, wake: asyncio.Event)
         wake.clear()
         try:
             published = await publish_batch(system, jobs)
-        except (DBAPIError, PoolTimeout, KombuError, RedisError, OSError) as error:
+        except (DBAPIError, PoolTimeout, *BROKER_ERRORS) as error:
             log.warning("outbox_not_published", error=type(error).__name__)
             await asyncio.sleep(RETRY_SECONDS)
             continue

@@ -20,6 +20,8 @@ class EventType(StrEnum):
     ROLLOUT_ROLLED_BACK = "rollout.rolled_back"
     UPLOAD_COMPLETED = "upload.completed"
     UPLOAD_EXPIRED = "upload.expired"
+    IMPORT_COMPLETED = "import.completed"
+    IMPORT_FAILED = "import.failed"
     BUDGET_SOFT_EXCEEDED = "budget.soft_exceeded"
     """Spending has passed the mark at which the tenant wants to know; once a period."""
     BUDGET_EXHAUSTED = "budget.exhausted"
