@@ -16,7 +16,7 @@ from sqlalchemy import select
 from typer.testing import CliRunner, Result
 
 from loraplex.adapters_registry.client import RegistryClient, adapter_files
-from loraplex.adapters_registry.commands import PENDING, REJECTED, UNREACHABLE, adapter
+from loraplex.adapters_registry.commands import PENDING, REJECTED, adapter
 from loraplex.adapters_registry.import_commands import source_of
 from loraplex.adapters_registry.imports.fetching import SourceFetcher
 from loraplex.adapters_registry.imports.models import AdapterImport
@@ -32,6 +32,7 @@ from loraplex.adapters_registry.versions.service import register_base
 from loraplex.engine.protocol.describe import load_or_describe
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.ports import free_port
+from loraplex.platform.management_commands import UNREACHABLE
 from loraplex.platform.outbound.client import OutboundClient
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings

@@ -78,10 +78,11 @@ def import_(
 def source_of(source: str, options: dict[str, str | None]) -> Json:
     """The source as the API takes it; raises BadParameter for options of another kind."""
     found: dict[str, Any]
+    known: tuple[str, ...] = ()
     if source.startswith("s3://"):
         found, known = {"kind": "s3", "url": source}, S3_OPTIONS
     elif "://" in source:
-        found, known = {"kind": "https", "url": source}, ()
+        found = {"kind": "https", "url": source}
     else:
         found, known = {"kind": "hub", "repository": source}, HUB_OPTIONS
     given = {option: value for option, value in options.items() if value is not None}

@@ -51,7 +51,7 @@ async def test_a_sweep_beside_one_that_hangs_takes_nothing_of_it_and_ends(
     hanging.is_asked.clear()
     hanging.has_failed = False
 
-    first = asyncio.create_task(sweep_uploads(job_context))
+    first = asyncio.ensure_future(sweep_uploads(job_context))
     await asyncio.to_thread(hanging.is_asked.wait, 30)
     asked = len(hanging.asked)
     await asyncio.wait_for(sweep_uploads(job_context), 20)

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.imports import lifecycle
+from loraplex.adapters_registry.imports import endings, lifecycle
 from loraplex.adapters_registry.imports.errors import ImportNotFound, TooManyImports
 from loraplex.adapters_registry.imports.models import OPEN, AdapterImport
 from loraplex.adapters_registry.imports.sources import Source, encode
@@ -40,7 +40,7 @@ class Imports:
         principal: TenantPrincipal,
         name: str,
         source: Source,
-        actor: Actor = lifecycle.OURSELVES,
+        actor: Actor = endings.OURSELVES,
     ) -> ImportView:
         """Queue an import into the adapter of this name, which is made when missing.
 

@@ -16,8 +16,8 @@ class Storage(WireModel):
 
     stored_bytes: int
     reserved_bytes: int
-    limit_bytes: int
-    """What both together may be; an upload that would go beyond is refused."""
+    limit_bytes: int | None
+    """What both together may be; an upload that would go beyond is refused. None: as they like."""
 
 
 @router.get("", operation_id="getStorage")
