@@ -69,13 +69,13 @@ CREDENTIAL = """
     kind text, state text, expires_at timestamptz, seconds_left double precision,
     key_id uuid, member_id uuid, user_id uuid, name text, label text,
     tenant_id uuid, tenant_name text, namespace text, tenant_state text,
-    max_concurrent_requests integer, role text, scopes text[], models text[]
+    role text, scopes text[], models text[]
 """
 SHOWN_CREDENTIAL = """
     c.kind, c.state, c.expires_at, extract(epoch FROM c.expires_at - now())::double precision,
     c.key_id, c.member_id, c.user_id, c.name, c.label,
     c.tenant_id, c.tenant_name, c.namespace, c.tenant_state,
-    c.max_concurrent_requests, c.role, c.scopes, c.models
+    c.role, c.scopes, c.models
 """
 
 # A member's key follows the membership: its role of today, and its end. An operator's does the
@@ -107,7 +107,7 @@ CREATE VIEW gateway.key_credentials AS
                 ELSE 'live' END AS state,
            k.expires_at, k.id AS key_id, k.member_id, m.user_id,
            k.name::text, k.label::text, t.id AS tenant_id, t.name::text AS tenant_name,
-           t.namespace::text, t.state::text AS tenant_state, t.max_concurrent_requests,
+           t.namespace::text, t.state::text AS tenant_state,
            coalesce(m.role, k.role)::text AS role, k.scopes::text[], k.models::text[]
     FROM public.api_keys k
     JOIN public.tenants t ON t.id = k.tenant_id
@@ -123,7 +123,7 @@ CREATE VIEW gateway.key_credentials AS
                 WHEN k.expires_at <= now() THEN 'expired'
                 ELSE 'live' END,
            k.expires_at, k.id, NULL, k.user_id, k.name, k.label,
-           NULL, NULL, NULL, NULL, NULL,
+           NULL, NULL, NULL, NULL,
            CASE WHEN u.operator_role = 'admin_viewer' THEN u.operator_role ELSE k.role END,
            NULL, NULL
     FROM public.operator_keys k LEFT JOIN public.users u ON u.id = k.user_id;
@@ -135,7 +135,7 @@ CREATE VIEW gateway.session_credentials AS
                 ELSE 'live' END AS state,
            least(s.expires_at, k.expires_at) AS expires_at, k.key_id, k.member_id,
            k.user_id, k.name, k.label, k.tenant_id, k.tenant_name, k.namespace, k.tenant_state,
-           k.max_concurrent_requests, k.role, k.scopes, k.models
+           k.role, k.scopes, k.models
     FROM (
         SELECT w.token_hash, 'tenant' AS kind, w.api_key_id AS key_id, w.expires_at
         FROM public.web_sessions w

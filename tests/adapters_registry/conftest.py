@@ -46,7 +46,6 @@ def make_tenant(services: Settings, system_database: Database) -> MakeTenant:
                 scopes=SCOPES_OF[Role.OWNER],
                 models=None,
                 label=key.label,
-                max_concurrent_requests=tenant.max_concurrent_requests,
             )
 
     return make

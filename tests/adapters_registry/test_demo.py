@@ -87,7 +87,6 @@ async def test_the_demo_is_complete_and_the_same_at_every_start(
     for name, principal in principals.items():
         assert isinstance(principal, TenantPrincipal)
         assert principal.tenant_name == name
-        assert principal.max_concurrent_requests == 64
         async with database.unit_of_work(principal.tenant_id) as session:
             adapters = await Catalogue().list_adapters(session, principal)
         latest = {adapter.name: adapter.latest_version for adapter in adapters.items}

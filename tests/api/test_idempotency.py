@@ -122,6 +122,19 @@ def test_a_key_is_the_tenants_own(
         theirs.delete(answer.headers["Location"])
 
 
+def test_an_answer_is_its_askers_alone(
+    mine: httpx.Client, gateway: RunningGateway, key: dict[str, str]
+) -> None:
+    wanted = {"name": "everything", "scopes": ["tenant.write", "keys.write"]}
+    made = mine.post("/api/v1/keys", json=wanted, headers=key)
+    assert mine.post("/api/v1/keys", json=wanted, headers=key).json() == made.json()
+    less = mine.post("/api/v1/keys", json={"name": "less", "scopes": ["keys.write"]}).json()
+    with gateway.client(less["api_key"]) as colleague:
+        refused = colleague.post("/api/v1/keys", json=wanted, headers=key)
+    assert refused.status_code == 422
+    assert made.json()["api_key"] not in refused.text
+
+
 @pytest.mark.parametrize("bad", ["x" * 256, "two words", ""])
 def test_what_is_no_key_is_400(bad: str, mine: httpx.Client) -> None:
     answer = mine.post(WEBHOOKS, json=NEW, headers={"Idempotency-Key": bad})

@@ -122,7 +122,8 @@ async def begin_keyed_request(
 async def fingerprint(request: Request, tenant: "TenantPrincipal") -> bytes:
     """What makes this the same request as another: see above.
 
-    A credential for a few models is not answered what one for others, or for all, was answered.
+    An answer is its asker's alone: it may be of models that another's key is not for, or hold the
+    text of a new key that may more than another may.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_streamed = media_type in ("multipart/form-data", "application/octet-stream")
@@ -133,6 +134,7 @@ async def fingerprint(request: Request, tenant: "TenantPrincipal") -> bytes:
         request.headers.get("if-match", ""),
         media_type if is_streamed else "",
         request.headers.get("content-length", "") if is_streamed else "",
+        str(tenant.key_id or tenant.member_id),
         *sorted(tenant.models or ()),
     ]
     body = b"" if is_streamed else await request.body()

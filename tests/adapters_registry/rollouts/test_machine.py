@@ -98,7 +98,6 @@ class Registry:
             scopes=SCOPES_OF[Role.OWNER],
             models=None,
             label=key.label,
-            max_concurrent_requests=9,
         )
 
     def in_system(self, work: Callable[[AsyncSession], Awaitable[Answer]]) -> Answer:

@@ -105,7 +105,6 @@ class QuotaMachine(RuleBasedStateMachine):
                 scopes=SCOPES_OF[Role.OWNER],
                 models=None,
                 label=key.label,
-                max_concurrent_requests=1,
             )
         uploads = Uploads(app, store, table.base_name, max_upload_bytes=1_000_000)
         staging = Staging(store)

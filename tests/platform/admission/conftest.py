@@ -48,7 +48,6 @@ async def new_principal(system: Database, **limits: int | None) -> TenantPrincip
         scopes=SCOPES_OF[Role.OWNER],
         models=None,
         label=key.label,
-        max_concurrent_requests=64,
     )
 
 

@@ -52,7 +52,6 @@ def principals(draw: st.DrawFn) -> TenantPrincipal:
         scopes=granted(role, names),
         models=draw(model_sets),
         label="ci",
-        max_concurrent_requests=1,
     )
 
 
@@ -171,7 +170,6 @@ def test_not_even_an_owner_gets_a_members_key(role: Role) -> None:
         SCOPES_OF[role],
         None,
         "Ann",
-        max_concurrent_requests=1,
     )
     view = ApiKeyView(
         uuid4(),

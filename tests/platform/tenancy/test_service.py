@@ -72,7 +72,6 @@ async def test_a_key_proves_its_tenant(
         scopes=SCOPES_OF[Role.OWNER],
         models=None,
         label=principal.label,
-        max_concurrent_requests=7,
     )
     assert (principal.tenant_id, principal.namespace) == (tenant.id, tenant.namespace)
     assert principal.label == f"ci ({label_of(key)})"

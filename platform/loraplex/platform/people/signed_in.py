@@ -40,7 +40,6 @@ class MemberPlace:
     tenant_state: TenantState
     membership_id: UUID
     role: Role
-    max_concurrent_requests: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,6 @@ class SignedInPerson:
                 tenant_state=TenantState(row["tenant_state"]),
                 membership_id=row["membership_id"],
                 role=Role(row["role"]),
-                max_concurrent_requests=row["max_concurrent_requests"],
             )
         operator_role = row["operator_role"]
         return cls(
@@ -101,7 +99,6 @@ class SignedInPerson:
             scopes=SCOPES_OF[self.place.role],
             models=None,
             label=self.email,
-            max_concurrent_requests=self.place.max_concurrent_requests,
         )
 
     def actor(self, client: Client) -> Actor:

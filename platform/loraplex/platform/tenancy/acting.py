@@ -18,5 +18,4 @@ def acting_for(tenant: Tenant, role: Role, label: str) -> TenantPrincipal:
         scopes=SCOPES_OF[role],
         models=None,
         label=label,
-        max_concurrent_requests=tenant.max_concurrent_requests,
     )

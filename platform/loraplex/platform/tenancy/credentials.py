@@ -81,5 +81,4 @@ def _tenant(row: RowMapping) -> TenantPrincipal:
         scopes=granted(role, row["scopes"]),
         models=None if models is None else frozenset(models),
         label=f"{row['name']} ({row['label']})",
-        max_concurrent_requests=row["max_concurrent_requests"],
     )

@@ -36,7 +36,6 @@ class TenantPrincipal:
     """The names it may call; None is every one of the tenant's."""
     label: str
     """What may be shown of the credential, or the person's name."""
-    max_concurrent_requests: int
 
     def may_call(self, name: str) -> bool:
         """Whether a base or one of the tenant's adapters, by its bare name, may be called."""
