@@ -55,6 +55,7 @@ from loraplex.api.tenant import (
     keys,
     limits,
     members,
+    oidc,
     own_sessions,
     pins,
     rollouts,
@@ -78,6 +79,7 @@ from loraplex.platform.outbound.rules import OutboundRules
 from loraplex.platform.people.accepting import Accepting
 from loraplex.platform.people.administration import PeopleAdministration
 from loraplex.platform.people.invitations import Invitations
+from loraplex.platform.people.oidc.logins import OidcLogins
 from loraplex.platform.people.passwords import Passwords
 from loraplex.platform.people.sessions import PeopleSessions
 from loraplex.platform.pools.fleet import WorkerFleet
@@ -103,6 +105,7 @@ ROUTES = (
     session,
     caller,
     keys,
+    oidc,
     own_sessions,
     members,
     invitations,
@@ -248,6 +251,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         tenants=TenantAdministration(secrets),
         people=people,
         accepting=Accepting(database, invites, people, passwords),
+        oidc=OidcLogins.from_settings(settings, database, secrets, people),
         invitations=invites,
         people_administration=PeopleAdministration(invites),
         authenticator=Authenticator(database, secrets, changes=changes),

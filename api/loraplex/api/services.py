@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from loraplex.platform.people.accepting import Accepting
     from loraplex.platform.people.administration import PeopleAdministration
     from loraplex.platform.people.invitations import Invitations
+    from loraplex.platform.people.oidc.logins import OidcLogins
     from loraplex.platform.people.sessions import PeopleSessions
     from loraplex.platform.pools.fleet import WorkerFleet
     from loraplex.platform.settings import Settings
@@ -59,6 +60,7 @@ class Services:
     authenticator: Authenticator
     people: PeopleSessions
     accepting: Accepting
+    oidc: OidcLogins | None
     invitations: Invitations
     people_administration: PeopleAdministration
     admission: Admission

@@ -41,6 +41,18 @@ class Settings(BaseSettings):
     public_url: str | None = Field(default=None, pattern=r"^https?://[^/\s]+$")
     """Where browsers reach the gateways, as `https://loraplex.example`: for links in invitations
     and what an identity provider sends people back to. The address that was asked when unset."""
+    oidc_issuer: str | None = Field(default=None, pattern=r"^https?://\S+$")
+    """An OpenID Connect provider that people may sign in through, as its own description spells
+    it; `LORAPLEX_OIDC_CLIENT_ID` is needed with it."""
+    oidc_client_id: str | None = None
+    oidc_client_secret: SecretStr | None = None
+    oidc_name: str = "Single sign-on"
+    """What the sign-in page calls the provider."""
+    oidc_scopes: str = "openid email profile"
+    oidc_groups_claim: str = "groups"
+    """The claim that lists a person's groups."""
+    oidc_group_roles: str | None = None
+    """JSON of groups to what they give: `{"staff": "admin", "acme-dev": "acme/developer"}`."""
     trusted_proxies: str | None = None
     """Comma-separated addresses whose X-Forwarded-For and -Proto count; nobody's by default."""
     secret_key: SecretStr | None = None

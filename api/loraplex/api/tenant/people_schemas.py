@@ -161,3 +161,21 @@ class NewInvitation(Invitation):
 class InvitationList(WireModel):
     data: list[Invitation]
     next_cursor: str | None
+
+
+class SignInMethods(WireModel):
+    identity_provider: str | None
+    """What to call it on the button; None where none is configured."""
+
+
+class OidcStart(WireModel):
+    next: Annotated[
+        str, StringConstraints(max_length=512, pattern=r"^/(?:[^/\\\x00-\x1f][^\\\x00-\x1f]*)?$")
+    ] = "/"
+    """A path of this origin to go to afterwards."""
+    invitation: Token | None = None
+    """An invitation to follow, if it is made out to the person who signs in."""
+
+
+class OidcBeginning(WireModel):
+    url: str
