@@ -118,6 +118,10 @@ CLASSES = {
     ("PATCH", "/api/v1/admin/tenants/{tenant}/members/{member}"): OPERATOR,
     ("DELETE", "/api/v1/admin/tenants/{tenant}/members/{member}"): OPERATOR,
     ("GET", "/api/v1/admin/people"): OPERATOR,
+    ("POST", "/api/v1/admin/tenants/{tenant}/exports"): OPERATOR,
+    ("GET", "/api/v1/admin/tenants/{tenant}/exports"): OPERATOR,
+    ("GET", "/api/v1/admin/tenants/{tenant}/exports/{export}"): OPERATOR,
+    ("GET", "/api/v1/admin/tenants/{tenant}/exports/{export}/download"): OPERATOR,
     ("POST", "/api/v1/admin/people"): OPERATOR,
     ("GET", "/api/v1/admin/people/{person}"): OPERATOR,
     ("PATCH", "/api/v1/admin/people/{person}"): OPERATOR,
@@ -167,6 +171,7 @@ def path_of(template: str) -> str:
         "key",
         "invitation",
         "person",
+        "export",
     )
     return template.format(tenant="t", pool="p", **values, **dict.fromkeys(ids, uuid4()))
 

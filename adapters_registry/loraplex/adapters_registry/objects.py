@@ -71,6 +71,37 @@ class ObjectStore:
         with translated(key):
             self.client.put_object(Bucket=self.bucket, Key=key, Body=body)
 
+    def upload(self, path: Path, key: str) -> None:
+        """Store a file of any size under the key."""
+        from boto3.exceptions import S3UploadFailedError
+
+        with translated(key):
+            try:
+                self.client.upload_file(str(path), self.bucket, key)
+            except S3UploadFailedError as error:
+                raise StoreUnavailable("an upload failed") from error
+
+    def stream(self, key: str) -> Iterator[bytes]:
+        """An object's bytes in chunks. Raises BlobMissing before the first."""
+        with translated(key):
+            body = self.client.get_object(Bucket=self.bucket, Key=key)["Body"]
+        return body.iter_chunks(CHUNK_BYTES)  # type: ignore[no-any-return]
+
+    def keys(self, prefix: str) -> list[str]:
+        """Some of the keys that begin so, in order: up to a thousand."""
+        with translated(prefix):
+            page = self.client.list_objects_v2(Bucket=self.bucket, Prefix=prefix)
+        return [one["Key"] for one in page.get("Contents", [])]
+
+    def abort_uploads(self, prefix: str) -> None:
+        """Give up every multipart upload that was begun under the prefix."""
+        with translated(prefix):
+            page = self.client.list_multipart_uploads(Bucket=self.bucket, Prefix=prefix)
+            for one in page.get("Uploads", []):
+                self.client.abort_multipart_upload(
+                    Bucket=self.bucket, Key=one["Key"], UploadId=one["UploadId"]
+                )
+
     def read(self, key: str) -> bytes:
         """All bytes of a small object. Raises BlobMissing."""
         with translated(key):

@@ -8,6 +8,7 @@ from typing import Any
 from loraplex.adapters_registry.imports import tasks as imports
 from loraplex.adapters_registry.pins import tasks as pins
 from loraplex.adapters_registry.rollouts import tasks as rollouts
+from loraplex.adapters_registry.tenants import tasks as tenants
 from loraplex.adapters_registry.uploads import tasks as uploads
 from loraplex.adapters_registry.versions import tasks as versions
 
@@ -17,4 +18,5 @@ BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     **imports.BEAT_SCHEDULE,
     **pins.BEAT_SCHEDULE,
     **rollouts.BEAT_SCHEDULE,
+    **tenants.BEAT_SCHEDULE,
 }

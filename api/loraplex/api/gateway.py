@@ -19,9 +19,8 @@ from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.api import documentation, errors, health, web
 from loraplex.api.admin import audit as admin_audit
-from loraplex.api.admin import limits as admin_limits
-from loraplex.api.admin import members as tenants_members
 from loraplex.api.admin import (
+    exports,
     operator_keys,
     prices,
     quarantine,
@@ -31,6 +30,8 @@ from loraplex.api.admin import (
     tenants,
     workers,
 )
+from loraplex.api.admin import limits as admin_limits
+from loraplex.api.admin import members as tenants_members
 from loraplex.api.admin import people as admin_people
 from loraplex.api.draining import Draining
 from loraplex.api.edge import Edge
@@ -128,6 +129,7 @@ ROUTES = (
     tenant_usage,
     prices,
     tenants_members,
+    exports,
     admin_people,
     quarantine,
     switches,

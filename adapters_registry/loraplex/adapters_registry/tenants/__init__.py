@@ -1,0 +1,1 @@
+"""All that a tenant has, written into an archive, or removed."""
