@@ -40,8 +40,10 @@ ADD = text(
         DELETE FROM ledger_arrivals a USING found f
         WHERE a.tenant_id = f.tenant_id AND a.request_id = f.request_id
         RETURNING a.tenant_id, a.request_id
-    ), arrived AS (
-        SELECT l.* FROM ledger l JOIN taken USING (tenant_id, request_id)
+    ), arrived AS (  -- each by its key: never by reading the ledger, whatever the planner thinks
+        SELECT l.* FROM taken t CROSS JOIN LATERAL (
+            SELECT * FROM ledger WHERE tenant_id = t.tenant_id AND request_id = t.request_id LIMIT 1
+        ) l
     ), added AS (
         INSERT INTO usage_rollups AS r ({COLUMNS}) {SUMMED.format(rows="arrived", condition="")}
         ON CONFLICT (tenant_id, width, bucket_start, {KEYS}) DO UPDATE SET
