@@ -1,11 +1,12 @@
 """How long usage takes to answer from a ledger of a million rows.
 
-    python -m tests.benchmarks.usage_query [--rows 1000000] [--tail 10000]
+    python -m tests.benchmarks.usage_query [--rows 1000000] [--tail 2000]
 
 Embedded Postgres with its own settings; a ledger of one tenant over 31 days, made by SQL: 8 keys, 4
-members, 2 base models, 50 adapters of 2 versions. All but the tail is in the roll-ups, as after a
-stall of the job. Each question is asked as the API asks it, in a transaction of role `app`; the
-figure is the median of nine, after one that nobody counts.
+members, 2 base models, 50 adapters of 2 versions. All but the tail is in the roll-ups: what 400
+requests a second leave between two runs of the job. Each question is asked as the API asks it, in a
+transaction of role `app`; the figures are the median and the best of nine, after one that nobody
+counts.
 """
 
 import argparse
@@ -15,12 +16,14 @@ import tempfile
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import text
+from sqlalchemy.engine import make_url
 
 from loraplex.engine.benchmarks.scripts import print_line
 from loraplex.platform.database.migrate import upgrade
-from loraplex.platform.database.roles import APP, MIGRATOR, ROLES, SYSTEM, create_roles
+from loraplex.platform.database.roles import APP, DATABASE, MIGRATOR, ROLES, SYSTEM, create_roles
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.ports import free_port
 from loraplex.platform.embedded.postgres import Postgres
@@ -59,8 +62,15 @@ FILL = text(
 )
 
 
-async def measure(urls: dict[str, str], rows: int, tail: int) -> None:
+class Timing(NamedTuple):
+    median_ms: float
+    best_ms: float
+    answered_rows: int
+
+
+async def measure(urls: dict[str, str], superuser_url: str, rows: int, tail: int) -> None:
     app, system = Database(urls[APP]), Database(urls[SYSTEM])
+    superuser = Database(superuser_url)
     customer = await new_customer(system, keys=8)
     values = {
         "tenant": customer.tenant_id,
@@ -69,36 +79,35 @@ async def measure(urls: dict[str, str], rows: int, tail: int) -> None:
         "rows": rows,
     }
     began = time.perf_counter()
-    for first, last in ((0, rows - tail - 1), (rows - tail, rows - 1)):
-        async with system.unit_of_work() as session:
-            await session.execute(FILL, values | {"first": first, "last": last})
-        if first == 0:
-            print_line("made", rows=rows - tail, seconds=time.perf_counter() - began)
-            await roll_up(system, customer.tenant_id)
+    async with superuser.unit_of_work() as session:
+        # Without the triggers that look at each row: the roll-ups are made of all of them below.
+        await session.execute(text("SET LOCAL session_replication_role = replica"))
+        await session.execute(FILL, values | {"first": 0, "last": rows - tail - 1})
+    await superuser.dispose()
+    print_line("made", rows=rows - tail, seconds=time.perf_counter() - began)
+    began = time.perf_counter()
+    await rebuild(system, customer.tenant_id, EVER)
+    print_line("rebuilt", seconds=time.perf_counter() - began)
+    async with system.unit_of_work() as session:
+        await session.execute(FILL, values | {"first": rows - tail, "last": rows - 1})
     for (width, groups), goal_ms in QUESTIONS.items():
-        median_ms, answered = await ask(app, customer.tenant_id, groups, width)
+        timing = await ask(app, customer.tenant_id, groups, width)
         print_line(
             "usage_query",
             bucket_width=width,
             group_by=groups,
-            median_ms=median_ms,
-            answered_rows=answered,
+            median_ms=timing.median_ms,
+            best_ms=timing.best_ms,
+            answered_rows=timing.answered_rows,
             goal_ms=goal_ms,
         )
     await app.dispose()
     await system.dispose()
 
 
-async def roll_up(system: Database, tenant_id: TenantId) -> None:
-    began = time.perf_counter()
-    await rebuild(system, tenant_id, EVER)
-    print_line("rebuilt", seconds=time.perf_counter() - began)
-
-
 async def ask(
     app: Database, tenant_id: TenantId, groups: tuple[Group, ...], width: BucketWidth
-) -> tuple[float, int]:
-    """The median in milliseconds, and how many rows the answer has."""
+) -> Timing:
     end = MIDNIGHT + timedelta(days=DAYS)
     query = UsageQuery(
         start=end - width.max_buckets * width.length,
@@ -115,13 +124,13 @@ async def ask(
             rows = await used(session, query)
             await stored(session, query)
         times.append(1000 * (time.perf_counter() - began))
-    return statistics.median(times[1:]), len(rows)
+    return Timing(statistics.median(times[1:]), min(times[1:]), len(rows))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--tail", type=int, default=10_000)
+    parser.add_argument("--tail", type=int, default=2_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         postgres = Postgres(Path(folder) / "postgres", free_port())
@@ -130,7 +139,9 @@ def main() -> None:
             create_roles(postgres.superuser_url, passwords)
             urls = {role: postgres.url(role, passwords[role]) for role in ROLES}
             upgrade(urls[MIGRATOR])
-            asyncio.run(measure(urls, arguments.rows, arguments.tail))
+            superuser = make_url(postgres.superuser_url).set(database=DATABASE)
+            superuser_url = superuser.render_as_string(hide_password=False)
+            asyncio.run(measure(urls, superuser_url, arguments.rows, arguments.tail))
 
 
 if __name__ == "__main__":
