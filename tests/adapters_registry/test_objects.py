@@ -7,8 +7,9 @@ from uuid import uuid4
 import pytest
 
 from loraplex.adapters_registry.errors import BlobMissing, StoreUnavailable
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.engine.protocol.identity import TenantNamespace, digest_of_bytes
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.embedded.ports import free_port
 from loraplex.platform.settings import Settings
 

@@ -65,6 +65,10 @@ WALKED: dict[Route, str] = {
 """Routes that this test calls, and the action that must then be in the log under its request."""
 
 KEYS = "tests/api/tenant/test_keys.py"
+LIMITS = "tests/platform/admission/test_limits.py"
+TENANT = "/api/v1/admin/tenants/{tenant}"
+TENANTS, PEOPLE = "api/loraplex/api/admin/tenants.py", "api/loraplex/api/admin/people.py"
+MANAGED = "platform/loraplex/platform/people/managing.py"
 MEMBERS, SESSIONS = "tests/api/tenant/test_members.py", "tests/platform/people/test_sessions.py"
 
 ELSEWHERE: dict[Route, str] = {
@@ -74,6 +78,23 @@ ELSEWHERE: dict[Route, str] = {
     ("DELETE", "/api/v1/keys/{key}"): KEYS,
     ("POST", "/api/v1/admin/tenants/{tenant}/keys"): KEYS,
     ("DELETE", "/api/v1/admin/tenants/{tenant}/keys/{key}"): KEYS,
+    ("POST", "/api/v1/admin/prices"): "tests/api/admin/test_prices.py",
+    ("PUT", f"{TENANT}/limits"): LIMITS,
+    ("PUT", f"{TENANT}/budgets"): LIMITS,
+    ("PUT", f"{TENANT}/models/{{model}}/limits"): LIMITS,
+    ("PUT", "/api/v1/keys/{key}/limits"): LIMITS,
+    ("PUT", "/api/v1/members/{member}/limits"): LIMITS,
+    ("POST", "/api/v1/admin/tenants"): TENANTS,
+    ("PATCH", TENANT): TENANTS,
+    ("DELETE", TENANT): TENANTS,
+    ("POST", f"{TENANT}/suspend"): TENANTS,
+    ("POST", f"{TENANT}/resume"): TENANTS,
+    ("POST", f"{TENANT}/members"): MANAGED,
+    ("PATCH", f"{TENANT}/members/{{member}}"): MANAGED,
+    ("DELETE", f"{TENANT}/members/{{member}}"): MANAGED,
+    ("POST", "/api/v1/admin/people"): PEOPLE,
+    ("PATCH", "/api/v1/admin/people/{person}"): PEOPLE,
+    ("POST", "/api/v1/admin/people/{person}/reset-password"): PEOPLE,
     ("POST", "/api/v1/members"): MEMBERS,
     ("PATCH", "/api/v1/members/{member}"): MEMBERS,
     ("DELETE", "/api/v1/members/{member}"): MEMBERS,
@@ -85,7 +106,7 @@ ELSEWHERE: dict[Route, str] = {
     ("POST", "/api/v1/session"): SESSIONS,
     ("DELETE", "/api/v1/session"): SESSIONS,
 }
-"""Routes whose own tests look for their line in the log, and where those are."""
+"""Routes whose line is looked for by tests of their own, or written in one place: where."""
 
 EXEMPT: dict[Route, str] = {
     ("POST", "/v1/chat/completions"): "a call: the ledger has a row of each",

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from loraplex.adapters_registry.errors import BlobMissing, StoreUnavailable
-from loraplex.engine.protocol.identity import Digest, TenantNamespace
 
 if TYPE_CHECKING:
     from loraplex.platform.settings import Settings
@@ -26,11 +25,6 @@ READ_SECONDS = 30
 
 class MultipartUploadMissing(Exception):
     """The store knows no such multipart upload: it was completed or aborted, or never begun."""
-
-
-def blob_key(namespace: TenantNamespace, digest: Digest) -> str:
-    """Where the bytes of this digest lie; two tenants' identical bytes lie apart."""
-    return f"tenants/{namespace}/blobs/{digest.removeprefix('sha256:')}"
 
 
 class ObjectStore:

@@ -9,6 +9,7 @@ import os
 import sys
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -145,6 +146,43 @@ def migrate() -> None:
     if url is None:
         raise MissingSetting("LORAPLEX_DATABASE_MIGRATOR_URL")
     upgrade(url.get_secret_value())
+
+
+@app.command()
+def backup(
+    target: Annotated[Path, typer.Argument(help="A new folder, or a new file that ends in .tar.")],
+    include_secrets: Annotated[
+        bool,
+        typer.Option(
+            "--include-secrets/--without-secrets",
+            help="The secret key and credentials.json too: who has them can forge keys.",
+        ),
+    ],
+) -> None:
+    """Back up this data directory's database and adapters, also while it serves."""
+    from loraplex.platform.backup.taking import take
+    from loraplex.platform.settings import Settings
+
+    made = take(Settings().data_dir, target, with_secrets=include_secrets)
+    secrets = "with secrets" if made.has_secrets else "without secrets: keep secret_key elsewhere"
+    typer.echo(f"{target}: {len(made.files)} files, {made.size_bytes} bytes, {secrets}")
+
+
+@app.command()
+def restore(
+    source: Annotated[Path, typer.Argument(help="What `loraplex backup` wrote.", exists=True)],
+    secret_key_file: Annotated[
+        Path | None,
+        typer.Option(help="The secret_key of the backed-up installation.", exists=True),
+    ] = None,
+) -> None:
+    """Make a backup's installation in an empty data directory, to be started by `serve`."""
+    from loraplex.platform.backup.restoring import restore as put_back
+    from loraplex.platform.settings import Settings
+
+    data_dir = Settings().data_dir
+    made = put_back(source, data_dir, secret_key_file)
+    typer.echo(f"{data_dir} is as it was at {made.created_at}; start it with `loraplex serve`")
 
 
 @app.command()

@@ -27,7 +27,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import ModelNotFound, VersionInUse
 from loraplex.adapters_registry.errors import VersionNotFound as NoSuchVersion
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.rollouts import aliases, service
 from loraplex.adapters_registry.rollouts.errors import (
     NothingToRollBack,
@@ -47,6 +47,7 @@ from loraplex.engine.protocol.adapter import AdapterSpec
 from loraplex.engine.protocol.identity import Digest, TenantNamespace, digest_of_bytes
 from loraplex.platform.admission.models import Reservation
 from loraplex.platform.audit.actors import Actor
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings

@@ -24,7 +24,7 @@ from loraplex.adapters_registry.errors import (
     UploadTooLarge,
     WrongUploadFiles,
 )
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.uploads import lifecycle, sweeping
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME, FileDraft
 from loraplex.adapters_registry.uploads.lifecycle import COMPLETE_UPLOAD, MAX_ATTEMPTS
@@ -35,6 +35,7 @@ from loraplex.adapters_registry.uploads.tasks import sweep_uploads
 from loraplex.adapters_registry.versions.models import AdapterVersion
 from loraplex.engine.protocol.identity import digest_of_bytes
 from loraplex.platform.admission.models import Limits
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.ports import free_port

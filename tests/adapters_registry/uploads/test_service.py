@@ -16,7 +16,7 @@ from loraplex.adapters_registry.errors import (
     StoreUnavailable,
     UploadTooLarge,
 )
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.peft import adapter_digest, spec_from_files
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions import lifecycle
@@ -26,6 +26,7 @@ from loraplex.adapters_registry.versions.models import Adapter, AdapterVersion, 
 from loraplex.adapters_registry.versions.service import Catalogue, register_base
 from loraplex.engine.protocol.identity import digest_of_bytes, digest_of_file
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.ports import free_port

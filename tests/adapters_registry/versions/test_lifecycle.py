@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from loraplex.adapters_registry import validation, validator_pool
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.peft import spec_from_files
 from loraplex.adapters_registry.rejection import ReasonCode
 from loraplex.adapters_registry.uploads.service import Uploads
@@ -22,6 +22,7 @@ from loraplex.adapters_registry.versions.models import AdapterVersion, VersionSt
 from loraplex.adapters_registry.versions.service import register_base
 from loraplex.engine.protocol.identity import digest_of_bytes, digest_of_file
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.ports import free_port

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import AdapterNotFound, ModelNotFound, VersionNotFound
-from loraplex.adapters_registry.objects import blob_key
 from loraplex.adapters_registry.versions.models import VersionStatus
 from loraplex.adapters_registry.versions.service import Catalogue, register_base
 from loraplex.engine.protocol.identity import digest_of_bytes
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.conftest import MakeTenant

@@ -13,7 +13,6 @@ from sqlalchemy import Float, cast, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import ModelNotFound
-from loraplex.adapters_registry.objects import blob_key
 from loraplex.adapters_registry.pins.models import AdapterPin
 from loraplex.adapters_registry.versions.models import (
     Adapter,
@@ -24,6 +23,7 @@ from loraplex.adapters_registry.versions.service import Catalogue
 from loraplex.adapters_registry.versions.standing import is_callable
 from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.metering.models import LedgerEntry
 from loraplex.platform.pools.wanted import replace_wanted
 from loraplex.platform.tenancy.acting import acting_for

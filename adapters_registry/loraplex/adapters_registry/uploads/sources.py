@@ -5,9 +5,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Protocol
 
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.uploads.registration import Owner, StoredFile
 from loraplex.engine.protocol.identity import Digest, digest_of_bytes, digest_of_file
+from loraplex.platform.blobs import blob_key
 
 
 class BlobSource(Protocol):

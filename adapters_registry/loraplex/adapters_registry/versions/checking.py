@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import UUID
 
 from loraplex.adapters_registry.errors import BlobMissing, StoreUnavailable
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.rejection import ReasonCode, RejectionReason
 from loraplex.adapters_registry.scratch import scratch_folder
 from loraplex.adapters_registry.validation import (
@@ -19,6 +19,7 @@ from loraplex.adapters_registry.validator import Verdict
 from loraplex.adapters_registry.versions import lifecycle
 from loraplex.adapters_registry.versions.lifecycle import Attempt
 from loraplex.engine.protocol.identity import Digest, digest_of_file
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.leases import LeaseLost, under_lease
 from loraplex.platform.switches.names import NO_UPLOADS

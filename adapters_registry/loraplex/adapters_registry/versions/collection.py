@@ -15,11 +15,12 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, and_, exists, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.uploads.models import OPEN, Blob, Upload, UploadFile
 from loraplex.adapters_registry.versions.models import AdapterVersion
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.platform.admission.models import Reservation
+from loraplex.platform.blobs import blob_key, may_delete
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.tenancy.models import Tenant
 
@@ -55,10 +56,12 @@ class Collector:
         return collected
 
     async def collect_one(self, session: AsyncSession, blob: Collectable) -> bool:
-        """Delete one blob unless somebody uses or holds it; the object first, then its row.
+        """Delete one blob unless it is used, held or backed up; the object first, then its row.
 
         A crash in between leaves a row without an object, which the next round deletes as well.
         """
+        if not await may_delete(session):
+            return False
         mine = (Blob.tenant_id == blob.tenant_id) & (Blob.digest == blob.digest)
         statement = select(Blob).where(mine).with_for_update(skip_locked=True)
         row = await session.scalar(statement)

@@ -8,7 +8,6 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import AdapterNotFound, ModelNotFound, VersionNotFound
-from loraplex.adapters_registry.objects import blob_key
 from loraplex.adapters_registry.versions import pointers
 from loraplex.adapters_registry.versions.models import BaseModel
 from loraplex.adapters_registry.versions.names import (
@@ -28,6 +27,7 @@ from loraplex.adapters_registry.versions.views import (
 from loraplex.engine.protocol.adapter import AdapterSpec
 from loraplex.engine.protocol.identity import Digest
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.pages import FIRST_PAGE, Page, PageRequest
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.principals import TenantPrincipal

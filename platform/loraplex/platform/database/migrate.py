@@ -8,6 +8,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.pool import NullPool
 
+from loraplex.engine.protocol.errors import DomainError, Kind
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.database.urls import sqlalchemy_url
 
@@ -16,17 +17,37 @@ WAIT_FOR_OTHERS = "120s"
 """How long to wait for another process that migrates; Alembic itself knows no lock."""
 WAIT_FOR_TABLES = "5s"
 """How long a migration may queue for a table: everybody who comes later queues behind it."""
+STATEMENT_TIME = "600s"
+"""How long one statement of a migration may run: longer than any should."""
+
+
+class SchemaTooNew(DomainError):
+    """The database was migrated by a newer version of this code."""
+
+    kind, code = Kind.CONFLICT, "schema_too_new"
+
+    def __init__(self, found: str, known: str) -> None:
+        super().__init__(
+            f"The database's schema is at {found}, which this version does not know: its newest is "
+            f"{known}. Start the version that migrated it, or a newer one, or restore a backup of "
+            "before.",
+            field="revision",
+            rule=f"{known} or older",
+            value=found,
+        )
 
 
 def upgrade(migrator_url: str) -> None:
     """Run the migrations that are missing; those that ran before are left alone.
 
-    Raises sqlalchemy's OperationalError when another migration does not end, or a table stays
-    locked, for longer than the limits above. Each migration is one transaction.
+    Raises SchemaTooNew when the database has a revision that this code does not know, and
+    sqlalchemy's OperationalError when another migration does not end, or a table stays locked, for
+    longer than the limits above. Each migration is one transaction.
     """
     engine = create_engine(sqlalchemy_url(migrator_url), poolclass=NullPool)
     with engine.connect() as connection:
         _lock(connection)
+        _refuse_newer(connection)
         # The lock is the session's: it ends with the connection, however this process ends.
         config = _config()
         config.attributes["connection"] = connection
@@ -35,9 +56,14 @@ def upgrade(migrator_url: str) -> None:
 
 def expected_revision() -> str:
     """The revision this code is written for."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
+    head = _scripts().get_current_head()
     assert head is not None, "there is a first migration"
     return head
+
+
+def knows_revision(revision: str) -> bool:
+    """Whether this code has that revision among its own, the newest or an older one."""
+    return revision in {script.revision for script in _scripts().walk_revisions()}
 
 
 async def current_revision(database: Database) -> str | None:
@@ -61,6 +87,10 @@ def migrations_dir() -> Path:
     raise FileNotFoundError(f"no migrations in {' or '.join(map(str, candidates))}")
 
 
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
+
+
 def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
@@ -68,8 +98,17 @@ def _config() -> Config:
     return config
 
 
+def _refuse_newer(connection: Connection) -> None:
+    is_migrated = connection.scalar(text("SELECT to_regclass('public.alembic_version')"))
+    revision = is_migrated and connection.scalar(text("SELECT version_num FROM alembic_version"))
+    connection.commit()  # or every migration would be within this transaction
+    if revision is not None and not knows_revision(revision):
+        raise SchemaTooNew(revision, expected_revision())
+
+
 def _lock(connection: Connection) -> None:
     connection.execute(text(f"SET lock_timeout = '{WAIT_FOR_OTHERS}'"))
     connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": MIGRATION_LOCK})
     connection.execute(text(f"SET lock_timeout = '{WAIT_FOR_TABLES}'"))
+    connection.execute(text(f"SET statement_timeout = '{STATEMENT_TIME}'"))
     connection.commit()

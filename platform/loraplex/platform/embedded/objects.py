@@ -55,16 +55,17 @@ class Objects:
 
         try:
             try:
-                self._client.head_bucket(Bucket=self.bucket)
+                self.client.head_bucket(Bucket=self.bucket)
             except ClientError as error:
                 if error.response["ResponseMetadata"]["HTTPStatusCode"] != 404:
                     raise
-                self._client.create_bucket(Bucket=self.bucket)
+                self.client.create_bucket(Bucket=self.bucket)
         except (BotoCoreError, ClientError) as error:
             raise NotReady(str(error)) from error
 
     @cached_property
-    def _client(self) -> Any:
+    def client(self) -> Any:
+        """boto3's, for calls of ours in the bucket."""
         import boto3
         from botocore.config import Config
 
