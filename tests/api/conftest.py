@@ -18,6 +18,7 @@ from loraplex.api.text.base_text import BaseText
 from loraplex.engine.protocol.describe import load_or_describe
 from loraplex.engine.protocol.messages import Role
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.engine.protocol.tracing import NO_TRACING, Tracing
 from loraplex.engine.serving.identity import WorkerIdentity
 from loraplex.engine.serving.server import WorkerServer
 from loraplex.platform.database.sessions import Database
@@ -125,14 +126,16 @@ def engine() -> EchoEngine:
 
 @contextmanager
 def running_worker(
-    settings: Settings, table: ModuleTable, engine: EchoEngine
+    settings: Settings, table: ModuleTable, engine: EchoEngine, tracing: Tracing = NO_TRACING
 ) -> Iterator[WorkerServer]:
     """A worker around the engine, with a lease that outlives the test."""
     keys = SecretKeys.from_settings(settings).gateway_curve()
     identity = WorkerIdentity(
         f"w-{uuid4().hex[:8]}", "default", Role.UNIFIED, table.base_name, table.base_digest
     )
-    server = WorkerServer(engine, identity, gateway_public_key=keys.public.decode()).start()
+    server = WorkerServer(
+        engine, identity, gateway_public_key=keys.public.decode(), tracing=tracing
+    ).start()
     registration = server.registration
 
     async def register(session: Any) -> None:

@@ -126,6 +126,9 @@ CLASSES = {
     ("GET", "/api/v1/admin/people/{person}"): OPERATOR,
     ("PATCH", "/api/v1/admin/people/{person}"): OPERATOR,
     ("POST", "/api/v1/admin/people/{person}/reset-password"): OPERATOR,
+    ("GET", "/api/v1/admin/slo-classes"): OPERATOR,
+    ("PUT", "/api/v1/admin/tenants/{tenant}/slo-class"): OPERATOR,
+    ("PUT", "/api/v1/admin/tenants/{tenant}/keys/{key_id}/slo-class"): OPERATOR,
     ("GET", "/api/v1/admin/switches"): OPERATOR,
     ("PUT", "/api/v1/admin/switches/{name}"): OPERATOR,
     ("POST", "/api/v1/admin/pools/{pool}/drain"): OPERATOR,
@@ -161,6 +164,7 @@ def path_of(template: str) -> str:
     values = {"model": "m", "name": "n", "number": 1, "file": "f", "part": 1, "alias": "a"}
     ids = (
         "key",
+        "key_id",
         "upload_id",
         "import_id",
         "rollout_id",

@@ -6,6 +6,7 @@ from fastapi import FastAPI
 
 from loraplex.api.edge import MAX_JSON_BYTES, Edge, security_headers
 from loraplex.api.metrics import Metrics
+from loraplex.engine.protocol.tracing import NO_TRACING
 from tests.api.conftest import Tenant
 from tests.api.running import RunningGateway
 
@@ -49,7 +50,7 @@ async def test_an_error_nobody_foresaw_is_500_in_its_paths_shape_and_tells_nothi
         raise ZeroDivisionError("lpx_secret")
 
     limits = {"max_upload_bytes": 1, "max_part_bytes": 1}
-    app.add_middleware(Edge, metrics=Metrics(), **limits, store_origin=None)
+    app.add_middleware(Edge, metrics=Metrics(), tracing=NO_TRACING, **limits, store_origin=None)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         answer = await client.get("/v1/broken")

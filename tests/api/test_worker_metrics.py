@@ -1,5 +1,6 @@
 """What /metrics tells of the workers, from their last heartbeats."""
 
+from time import time
 from typing import cast
 
 import msgspec
@@ -7,10 +8,20 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from loraplex.api.metrics import Metrics
-from loraplex.engine.protocol.messages import Role, Tier, TierLoad, WorkerLimits, WorkerLoad
+from loraplex.engine.protocol.identity import Digest
+from loraplex.engine.protocol.messages import (
+    AdaptersInUse,
+    ProcessUse,
+    Role,
+    Tier,
+    TierLoad,
+    WorkerLimits,
+    WorkerLoad,
+)
 from loraplex.platform.pools.fleet import WorkerFleet
 from loraplex.platform.pools.views import WorkerState, WorkerView
 
+DIGEST, OTHER = (Digest(f"sha256:{digit * 64}") for digit in "12")
 LOAD = WorkerLoad(
     running_requests=3,
     waiting_requests=2,
@@ -44,6 +55,8 @@ class OneWorker:
             is_accepting=True,
             in_flight=0,
             load=load,
+            adapters=AdaptersInUse(running=(DIGEST, OTHER), waiting=(OTHER,)),
+            process=ProcessUse(12.5, 2048, 30, 1.7e9),
         )
 
     def workers(self) -> list[WorkerView]:
@@ -75,7 +88,33 @@ def test_a_workers_load_is_exported_under_vllms_names_where_they_mean_the_same()
         "loraplex_worker_resident_adapters": 4,
         "loraplex_worker_adapter_loads_total": 6,
         "loraplex_worker_stalls_total": 0,
+        "loraplex_worker_cpu_seconds_total": 12.5,
+        "loraplex_worker_resident_memory_bytes": 2048,
+        "loraplex_worker_open_fds": 30,
+        "loraplex_worker_start_time_seconds": 1.7e9,
         "loraplex_worker_up": 1,
+    }
+
+
+def test_an_endpoint_picker_finds_what_its_contract_asks_for() -> None:
+    """The Gateway API inference extension: queue, KV utilisation, blocks and LoRA."""
+    text = Metrics().text(cast(WorkerFleet, OneWorker(LOAD))).decode()
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    queued, usage = (
+        families[name] for name in ("vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
+    )
+    assert (queued.type, usage.type) == ("gauge", "gauge")
+    assert 0 <= usage.samples[0].value <= 1
+    (blocks,) = families["vllm:cache_config_info"].samples
+    assert (blocks.labels["block_size"], blocks.labels["num_gpu_blocks"]) == ("16", "100")
+    (lora,) = families["vllm:lora_requests_info"].samples
+    assert abs(lora.value - time()) < 60
+    assert lora.labels == {
+        "model_name": "base",
+        "engine": "w-0",
+        "max_lora": "64",
+        "running_lora_adapters": f"{DIGEST},{OTHER}",
+        "waiting_lora_adapters": OTHER,
     }
 
 

@@ -46,6 +46,7 @@ class Platform:
     port: int
     process: subprocess.Popen[bytes]
     credentials: dict[str, Any] = field(default_factory=dict)
+    jobs_metrics_port: int = 0
 
     @property
     def base_url(self) -> str:
@@ -188,9 +189,14 @@ def platform(tmp_path_factory: pytest.TempPathFactory, smollm2_dir: Path) -> Ite
     public = data_dir / "public-prompts"
     public.mkdir()
     (public / "parcels.txt").write_text(f"{PUBLIC_PROMPT}\n")
+    jobs_metrics_port = free_port()
     started = start_platform(
-        data_dir, model_dir=smollm2_dir, LORAPLEX_PUBLIC_PREFIXES_DIR=str(public)
+        data_dir,
+        model_dir=smollm2_dir,
+        LORAPLEX_PUBLIC_PREFIXES_DIR=str(public),
+        LORAPLEX_JOBS_METRICS_PORT=str(jobs_metrics_port),
     )
+    started.jobs_metrics_port = jobs_metrics_port
     yield started
     started.stop()
     shutil.rmtree(data_dir, ignore_errors=True)

@@ -1,11 +1,9 @@
 import asyncio
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -20,7 +18,6 @@ from loraplex.platform.admission.models import Reservation
 from loraplex.platform.database.outbox import enqueue
 from loraplex.platform.database.relay import publish_batch
 from loraplex.platform.database.sessions import Database
-from loraplex.platform.embedded.environment import child_environment
 from loraplex.platform.embedded.ports import free_port
 from loraplex.platform.embedded.processes import log_tail, running
 from loraplex.platform.embedded.valkey import Valkey
@@ -30,20 +27,7 @@ from loraplex.platform.settings import MissingSetting, Settings
 from loraplex.platform.sweeps import sweep_expired, sweep_lapsed_reservations
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.models import AuthFailure, WebSession
-
-WORKER = """
-import sys
-from loraplex.platform.jobs import make_celery
-from loraplex.platform.settings import Settings
-make_celery(Settings()).worker_main(sys.argv[1:])
-"""
-WORKER_OPTIONS = (
-    "worker",
-    "--concurrency=1",
-    "--without-gossip",
-    "--without-mingle",
-    "--loglevel=INFO",
-)
+from tests.platform.jobs_worker import WORKER_OPTIONS, worker
 
 
 @pytest.fixture
@@ -87,24 +71,6 @@ async def has_reservation(system: Database, tenant_id: UUID) -> bool:
     async with system.unit_of_work() as session:
         mine = select(Reservation).where(Reservation.tenant_id == tenant_id)
         return await session.scalar(mine) is not None
-
-
-@contextmanager
-def worker(settings: Settings, tmp_path: Path, *options: str) -> Iterator[Path]:
-    """A real worker with children, until the with-block ends; its log."""
-    log = tmp_path / "worker.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, *WORKER_OPTIONS, *options],
-            env=child_environment(settings),
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        yield log
-    finally:
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0, log_tail(log)
 
 
 async def swept(system: Database, tenant_id: UUID, log: Path) -> None:

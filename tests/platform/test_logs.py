@@ -2,11 +2,12 @@ import json
 import logging
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import structlog
 
-from loraplex.platform.logs import HIDDEN, bind_request, configure_logging
+from loraplex.platform.logs import HIDDEN, bind_request, bind_tenant, configure_logging
 from loraplex.platform.tenancy.keys import KeyKind, new_key
 
 SECRET = "hunter2hunter2"
@@ -57,13 +58,21 @@ def test_our_lines_and_libraries_lines_have_one_form(lines: JsonLines) -> None:
 
 def test_a_request_stands_in_each_of_its_lines_and_in_no_other(lines: JsonLines) -> None:
     lines.begin()
-    with bind_request("req-1", tenant="acme"):
+    tenant_id = uuid4()
+    with bind_request("req-1", "trace-1"):
         structlog.get_logger().info("inside")
+        bind_tenant(tenant_id)
         logging.getLogger("library").info("inside too")
+    with bind_request("req-2"):
+        structlog.get_logger().info("next")
     structlog.get_logger().info("outside")
-    inside, inside_too, outside = lines.read()
+    inside, inside_too, following, outside = lines.read()
     assert inside["request_id"] == inside_too["request_id"] == "req-1"
-    assert "request_id" not in outside
+    assert inside["trace_id"] == inside_too["trace_id"] == "trace-1"
+    assert inside_too["tenant_id"] == str(tenant_id)
+    assert following["request_id"] == "req-2"
+    assert not {"tenant_id", "trace_id"} & set(following)
+    assert not {"request_id", "tenant_id", "trace_id"} & set(outside)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from fastapi.security import APIKeyCookie, HTTPAuthorizationCredentials, HTTPBea
 from loraplex.api.idempotency import begin_keyed_request
 from loraplex.api.refusals import CrossSiteRequest, MissingKey, MissingScope, WrongRole
 from loraplex.api.services import ServicesDep
+from loraplex.platform.logs import bind_tenant
 from loraplex.platform.people.sessions import is_persons
 from loraplex.platform.tenancy.principals import (
     OperatorPrincipal,
@@ -74,6 +75,7 @@ class Requires:
             )
         if self.scope is not None and self.scope not in principal.scopes:
             raise MissingScope(self.scope)
+        bind_tenant(principal.tenant_id)
         await begin_keyed_request(services.idempotency, principal, request)
         return principal
 

@@ -12,12 +12,12 @@ def gateway(
     ] = None,
 ) -> None:
     """Serve the HTTP API and the web app."""
-    from loraplex.platform.logs import configure_logging
+    from loraplex.platform.logs import log_as_set
     from loraplex.platform.metrics_folder import share_metrics
     from loraplex.platform.settings import Settings
 
     settings = Settings()
-    configure_logging()
+    log_as_set(settings)
     share_metrics(settings, "gateway")
 
     from loraplex.api.server import serve

@@ -9,6 +9,7 @@ from pydantic.json_schema import models_json_schema
 
 from loraplex.api.admin.price_schemas import NewPrice
 from loraplex.api.admin.schemas import QuarantineOrder
+from loraplex.api.admin.slo_schemas import SloOrder
 from loraplex.api.admin.switch_schemas import PoolOrder, SwitchOrder
 from loraplex.api.admin.tenant_schemas import (
     DeletionOrder,
@@ -69,6 +70,7 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     RolloutPlan,
     RolloutChange,
     QuarantineOrder,
+    SloOrder,
     SwitchOrder,
     PoolOrder,
     NewPrice,

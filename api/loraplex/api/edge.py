@@ -17,6 +17,8 @@ from loraplex.api.arrival import name_request
 from loraplex.api.errors import INTERNAL, render, respond
 from loraplex.api.metrics import Metrics
 from loraplex.api.refusals import BodyTooLarge
+from loraplex.engine.protocol.tracing import TRACEPARENT, Span, SpanKind, Tracing
+from loraplex.platform.logs import bind_request, bound_fields
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +59,7 @@ class Edge:
         app: ASGIApp,
         *,
         metrics: Metrics,
+        tracing: Tracing,
         max_upload_bytes: int,
         max_part_bytes: int,
         store_origin: str | None,
@@ -64,6 +67,7 @@ class Edge:
         self._app = app
         self._headers = security_headers(store_origin)
         self._metrics = metrics
+        self._tracing = tracing
         self._max_upload_bytes = max_upload_bytes
         self._max_part_bytes = max_part_bytes
 
@@ -72,19 +76,26 @@ class Edge:
             await self._app(scope, receive, send)
             return
         answer = _Answer(scope["path"], name_request(scope), self._headers, send)
-        scope.setdefault("state", {})["request_id"] = answer.request_id
+        parent = Headers(scope=scope).get(TRACEPARENT) if self._tracing.is_on else None
+        with (
+            self._tracing.span("request", parent=parent, kind=SpanKind.SERVER) as span,
+            bind_request(answer.request_id, span.trace_id),
+        ):
+            await self._answer(scope, receive, answer, span)
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: "_Answer", span: Span) -> None:
         started = monotonic()
         try:
             await self._guarded(scope, receive, answer)
         except ClientDisconnect:
-            log.info("client_left", request_id=answer.request_id)
+            log.info("client_left")
         except Exception as error:
-            log.error("unexpected_error", request_id=answer.request_id, exc_info=error)
+            log.error("unexpected_error", exc_info=error)
             if answer.status is not None:
                 raise  # too late for words: the server closes the connection
             await respond(scope["path"], 500, INTERNAL, "internal_error")(scope, receive, answer)
         finally:
-            self._count(scope, answer, monotonic() - started)
+            self._count(scope, answer, monotonic() - started, span)
 
     async def _guarded(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
         limit_bytes = self._limit_of(scope)
@@ -102,14 +113,16 @@ class Edge:
             return self._max_part_bytes + FORM_BYTES
         return MAX_JSON_BYTES
 
-    def _count(self, scope: Scope, answer: "_Answer", seconds: float) -> None:
+    def _count(self, scope: Scope, answer: "_Answer", seconds: float, span: Span) -> None:
         route = getattr(scope.get("route"), "path", "other")
         status = answer.status or 499
         self._metrics.http_requests.labels(route, _method(scope), str(status)).inc()
         self._metrics.http_seconds.labels(route).observe(seconds)
+        if self._tracing.is_on:
+            span.rename(f"{_method(scope)} {route}")
+            span.set(bound_fields() | {"http.route": route, "http.response.status_code": status})
         log.info(
             "request",
-            request_id=answer.request_id,
             method=scope["method"],
             route=route,
             status=status,

@@ -1,6 +1,7 @@
 """The gateway's application: its routes, and the services they share from start to stop."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
@@ -33,6 +34,7 @@ from loraplex.api.admin import (
 from loraplex.api.admin import limits as admin_limits
 from loraplex.api.admin import members as tenants_members
 from loraplex.api.admin import people as admin_people
+from loraplex.api.admin import slo_classes as slo_routes
 from loraplex.api.draining import Draining
 from loraplex.api.edge import Edge
 from loraplex.api.halting import HaltedTenants
@@ -69,6 +71,7 @@ from loraplex.api.tenant import (
 from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.engine.protocol.describe import load_or_describe, locate_model
+from loraplex.engine.protocol.tracing import start_tracing
 from loraplex.platform.admission.recovery import Recovery
 from loraplex.platform.admission.service import Admission
 from loraplex.platform.database.changes import Changes
@@ -87,6 +90,7 @@ from loraplex.platform.pools.fleet import WorkerFleet
 from loraplex.platform.public_prefixes import read_public_prefixes
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
+from loraplex.platform.slo.choices import SloChoices, busiest_tenants
 from loraplex.platform.slo.classes import SloClasses
 from loraplex.platform.switches.cache import Switches
 from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
@@ -134,6 +138,7 @@ ROUTES = (
     quarantine,
     switches,
     admin_audit,
+    slo_routes,
     health,
 )
 """Modules with a router, in the order of the API's description."""
@@ -156,6 +161,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.metrics = metrics
     app.state.draining = Draining()
+    app.state.tracing = tracing = start_tracing("gateway", os.environ)
     errors.install(app)
     for module in ROUTES:
         app.include_router(module.router)
@@ -167,6 +173,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(
         Edge,
         metrics=metrics,
+        tracing=tracing,
         max_upload_bytes=settings.max_upload_bytes,
         max_part_bytes=part_bytes_of(settings.max_upload_bytes, settings.upload_part_bytes),
         store_origin=settings.s3_public_endpoint,
@@ -186,6 +193,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             asyncio.create_task(services.changes.listen()),
             asyncio.create_task(services.authenticator.uses.keep_recording()),
             asyncio.create_task(services.switches.keep_current()),
+            asyncio.create_task(services.slo_choices.keep_current()),
             asyncio.create_task(services.admission.keep_renewing()),
             asyncio.create_task(services.recovery.keep_recovering()),
             asyncio.create_task(services.public_prefixes.keep_current()),
@@ -200,6 +208,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
+            await asyncio.to_thread(app.state.tracing.close)
 
 
 async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> Services:
@@ -237,6 +246,9 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     passwords = await asyncio.to_thread(Passwords)
     people = PeopleSessions(database, secrets, passwords)
     invites = Invitations(secrets)
+    tenant_labels.prefer(await busiest_tenants(database, settings.metrics_tenants))
+    slo_choices = SloChoices(database, slo_classes)
+    slo_choices.watch(changes)
     return Services(
         gateway_id=gateway_id,
         settings=settings,
@@ -274,9 +286,10 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
         text=text,
         public_prefixes=public_prefixes,
         metrics=metrics,
-        observation=CallObservation(
-            metrics.calls, tenant_labels, lambda principal: slo_classes.default
-        ),
+        tracing=app.state.tracing,
+        observation=CallObservation(metrics.calls, tenant_labels, slo_choices.class_of),
+        slo_classes=slo_classes,
+        slo_choices=slo_choices,
         settlements=Settlements(admission, metrics),
         draining=app.state.draining,
     )

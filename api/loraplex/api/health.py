@@ -15,6 +15,7 @@ from loraplex.api.authentication import bearer, cookie, operator, signed_in
 from loraplex.api.schemas import WireModel
 from loraplex.api.services import Services, ServicesDep
 from loraplex.platform.database.migrate import current_revision
+from loraplex.platform.exposition import CONTENT_TYPE
 
 router = APIRouter(tags=["health"])
 
@@ -142,4 +143,4 @@ async def metrics(
     if not services.settings.is_loopback:
         await operator(request, await signed_in(request, services, key, token))
     text = await asyncio.to_thread(services.metrics.text, services.fleet)
-    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+    return Response(text, media_type=CONTENT_TYPE)

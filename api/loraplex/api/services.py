@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from loraplex.api.text.base_text import BaseText
     from loraplex.api.text.public_prefixes import PublicPrefixes
     from loraplex.engine.protocol.module_table import ModuleTable
+    from loraplex.engine.protocol.tracing import Tracing
     from loraplex.platform.admission.recovery import Recovery
     from loraplex.platform.admission.service import Admission
     from loraplex.platform.database.changes import Changes
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from loraplex.platform.people.sessions import PeopleSessions
     from loraplex.platform.pools.fleet import WorkerFleet
     from loraplex.platform.settings import Settings
+    from loraplex.platform.slo.choices import SloChoices
+    from loraplex.platform.slo.classes import SloClasses
     from loraplex.platform.switches.cache import Switches
     from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
     from loraplex.platform.webhooks.endpoints import Webhooks
@@ -73,7 +76,10 @@ class Services:
     text: BaseText
     public_prefixes: PublicPrefixes
     metrics: Metrics
+    tracing: Tracing
     observation: CallObservation
+    slo_classes: SloClasses
+    slo_choices: SloChoices
     settlements: Settlements
     draining: Draining
 

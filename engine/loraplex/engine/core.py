@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterable
+from itertools import islice
 
 from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.execution.device import Device, open_device
@@ -16,7 +17,10 @@ from loraplex.engine.outputs import accept, cancelled, failed
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
+from loraplex.engine.protocol.identity import Digest
 from loraplex.engine.protocol.messages import (
+    TOLD_ADAPTERS,
+    AdaptersInUse,
     GenerationRequest,
     RequestOutput,
     WorkerLimits,
@@ -237,6 +241,14 @@ class EngineCore:
             tiers=(self._residency.load(), *self._loader.tiers()),
         )
 
+    def adapters_in_use(self) -> AdaptersInUse:
+        """Whose requests run and wait at this moment; from any thread."""
+        keys = [request.adapter_key for request in list(self._scheduler.running)]
+        return AdaptersInUse(
+            running=_some_digests(key for key in keys if key is not None),
+            waiting=_some_digests(self._loads.line.keys()),
+        )
+
     def limits(self) -> WorkerLimits:
         return self._limits
 
@@ -309,6 +321,11 @@ class EngineCore:
     def _forget(self, request: Request) -> None:
         self._scheduler.end(request)
         self._requests.pop(request.request_id, None)
+
+
+def _some_digests(keys: Iterable[AdapterKey]) -> tuple[Digest, ...]:
+    """Of different adapters, in order, as many as are told."""
+    return tuple(islice(sorted({digest for _, digest in keys}), TOLD_ADAPTERS))
 
 
 def _least(own: int, cap: int | None) -> int:

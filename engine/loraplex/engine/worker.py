@@ -15,8 +15,10 @@ from typing import NoReturn
 from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.describe import load_or_describe
+from loraplex.engine.protocol.tracing import NO_TRACING, Tracing, start_tracing
 from loraplex.engine.serving.environment import WorkerEnvironment
 from loraplex.engine.serving.identity import WorkerIdentity
+from loraplex.engine.serving.logs import configure_worker_logging
 from loraplex.engine.serving.registration import Controller
 from loraplex.engine.serving.server import WorkerServer
 
@@ -27,11 +29,10 @@ ADAPTER_SOURCES = "loraplex.adapter_sources"
 
 def main() -> NoReturn:
     """Run a worker until SIGTERM or SIGINT, then end the process."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    configure_worker_logging(os.environ)
     environment = WorkerEnvironment.read(os.environ)
-    server = load_server(environment)
+    tracing = start_tracing("worker", os.environ)
+    server = load_server(environment, tracing)
     # Only now: while the model loads, the signals' default action ends the process at once.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.ended.put(None))
@@ -39,12 +40,13 @@ def main() -> NoReturn:
     server.start().announce(controller)
     failure = server.ended.get()
     server.stop()
+    tracing.close()
     logging.shutdown()
     # A step or a download may still be running on some thread; nothing of it is worth waiting for.
     os._exit(0 if failure is None else 1)
 
 
-def load_server(environment: WorkerEnvironment) -> WorkerServer:
+def load_server(environment: WorkerEnvironment, tracing: Tracing = NO_TRACING) -> WorkerServer:
     """Load the model and bind the sockets; takes seconds."""
     from loraplex.engine.core import EngineCore
 
@@ -66,6 +68,7 @@ def load_server(environment: WorkerEnvironment) -> WorkerServer:
         identity,
         gateway_public_key=environment.gateway_public_key,
         host=environment.host,
+        tracing=tracing,
     )
 
 

@@ -5,7 +5,6 @@ when they are asked for, so that one that is broken or slow costs the others not
 """
 
 import asyncio
-import os
 import sys
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -102,6 +101,9 @@ OWN_GROUPS = {
     "member": LateGroup("member", PEOPLE, "Invite and remove members of a tenant."),
     "admin": LateGroup("admin", PEOPLE, "Invite the people who operate the platform."),
     "key": LateGroup("key", TENANCY, "Create, list and revoke API keys."),
+    "slo": LateGroup(
+        "slo", "loraplex.platform.slo.commands", "Choose tenants' and keys' classes of service."
+    ),
     "switch": LateGroup("switch", SWITCHES, "Turn changes, uploads or a pool off for everybody."),
     "pool": LateGroup("pool", SWITCHES, "Drain pools of workers."),
     "price": LateGroup("price", METERING, "Make and list prices."),
@@ -188,12 +190,12 @@ def restore(
 @app.command()
 def controller() -> None:
     """Run the controller: worker registration, the outbox relay and webhooks."""
-    from loraplex.platform.logs import configure_logging
+    from loraplex.platform.logs import log_as_set
     from loraplex.platform.metrics_folder import share_metrics
     from loraplex.platform.settings import Settings
 
     settings = Settings()
-    configure_logging(level=os.environ.get("LORAPLEX_LOG_LEVEL", "INFO"))
+    log_as_set(settings)
     share_metrics(settings, "controller")
 
     from loraplex.platform.pools.controller import run_controller
@@ -206,12 +208,14 @@ def jobs(
     concurrency: Annotated[int, typer.Option(min=1, help="Jobs at once.")] = 4,
 ) -> None:
     """Run the background jobs: a Celery worker with its beat."""
-    from loraplex.platform.jobs import make_celery
     from loraplex.platform.metrics_folder import share_metrics
     from loraplex.platform.settings import Settings
 
     settings = Settings()
     share_metrics(settings, "jobs")
+
+    from loraplex.platform.jobs import make_celery
+
     make_celery(settings).worker_main(
         [
             "worker",

@@ -7,6 +7,7 @@ when the broker loses everything has a sweeper in some module's BEAT_SCHEDULE.
 """
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,15 +17,27 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from celery import Celery, Task, shared_task
 from celery.signals import (
+    beat_embedded_init,
     import_modules,
     setup_logging,
     worker_process_init,
     worker_process_shutdown,
+    worker_ready,
 )
 
+from loraplex.engine.protocol.tracing import (
+    NO_TRACING,
+    TRACEPARENT,
+    SpanKind,
+    Tracing,
+    start_tracing,
+)
 from loraplex.platform.beat_watch import BeatWatch
 from loraplex.platform.database.sessions import Database
-from loraplex.platform.logs import configure_logging
+from loraplex.platform.job_counts import counted
+from loraplex.platform.logs import log_as_set
+from loraplex.platform.metrics_folder import join, leave
+from loraplex.platform.metrics_listener import serve_metrics
 from loraplex.platform.settings import MissingSetting, Settings
 
 P = ParamSpec("P")
@@ -59,6 +72,7 @@ class JobContext:
     settings: Settings
     database: Database
     runner: asyncio.Runner
+    tracing: Tracing = NO_TRACING
 
     @classmethod
     def open(cls, settings: Settings) -> "JobContext":
@@ -66,7 +80,12 @@ class JobContext:
         if settings.database_system_url is None:
             raise MissingSetting("LORAPLEX_DATABASE_SYSTEM_URL")
         url = settings.database_system_url.get_secret_value()
-        return cls(settings, Database(url, pool_size=2), asyncio.Runner())
+        return cls(
+            settings,
+            Database(url, pool_size=2),
+            asyncio.Runner(),
+            start_tracing("jobs", os.environ),
+        )
 
     def run(
         self, function: Callable[P, Awaitable[Result]], *args: P.args, **kwargs: P.kwargs
@@ -90,6 +109,7 @@ class JobContext:
     def close(self) -> None:
         self.run(self.database.dispose)
         self.runner.close()
+        self.tracing.close()
 
 
 class Jobs(Celery):  # type: ignore[misc]  # Celery is untyped
@@ -118,7 +138,9 @@ def job(
         def run(task: Task, *args: P.args, **kwargs: P.kwargs) -> None:
             context: JobContext | None = task.app.context
             assert context is not None, "a worker's child opens its context before its first job"
-            context.run(body, context, *args, **kwargs)
+            parent = (task.request.headers or {}).get(TRACEPARENT)
+            with counted(name), context.tracing.span(name, parent=parent, kind=SpanKind.CONSUMER):
+                context.run(body, context, *args, **kwargs)
 
         shared_task(
             name=name,
@@ -190,18 +212,26 @@ def _connect(app: Jobs, settings: Settings) -> None:
             module = import_module(name)
             app.conf.beat_schedule |= getattr(module, "BEAT_SCHEDULE", {})
 
-    def log_as_we_do(loglevel: str | int | None = None, **_: object) -> None:
-        configure_logging(level=loglevel or "INFO")
+    def log_as_we_do(**_: object) -> None:
+        log_as_set(settings)
+
+    def serve_metrics_here(**_: object) -> None:
+        if settings.jobs_metrics_port is not None:
+            serve_metrics(settings.jobs_metrics_host, settings.jobs_metrics_port)
 
     def open_context(**_: object) -> None:
+        join("job")
         app.context = JobContext.open(settings)
 
     def close_context(**_: object) -> None:
         if app.context is not None:
             app.context.close()
             app.context = None
+        leave()
 
     setup_logging.connect(log_as_we_do, weak=False)
     import_modules.connect(load_jobs, sender=app, weak=False)
+    beat_embedded_init.connect(lambda **_: join("beat"), weak=False)
+    worker_ready.connect(serve_metrics_here, weak=False)
     worker_process_init.connect(open_context, weak=False)
     worker_process_shutdown.connect(close_context, weak=False)

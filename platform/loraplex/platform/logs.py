@@ -5,15 +5,24 @@ Lines of libraries that log through `logging` come out in the same form. What a 
 """
 
 import logging
-import logging.config
 import re
 import sys
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from uuid import UUID
 
 import structlog
+from structlog.contextvars import (
+    bind_contextvars,
+    get_contextvars,
+    reset_contextvars,
+    unbind_contextvars,
+)
 from structlog.types import Processor
 
+from loraplex.platform.settings import Settings
+
+REQUEST, TENANT, TRACE = "request_id", "tenant_id", "trace_id"
 HIDDEN = "[hidden]"
 
 SECRET_FIELDS = re.compile(
@@ -28,6 +37,12 @@ SECRET_TEXT = re.compile(
     r"|(?P<signature>X-Amz-(?:Signature|Credential)=)[^&\s]+",
     re.IGNORECASE,
 )
+
+
+def log_as_set(settings: Settings) -> None:
+    """Log as the settings say."""
+    is_json = None if settings.log_format == "auto" else settings.log_format == "json"
+    configure_logging(json=is_json, level=settings.log_level)
 
 
 def configure_logging(*, json: bool | None = None, level: str | int = "INFO") -> None:
@@ -65,10 +80,25 @@ def configure_logging(*, json: bool | None = None, level: str | int = "INFO") ->
 
 
 @contextmanager
-def bind_request(request_id: str, **fields: str) -> Iterator[None]:
-    """Put the request's id, and whatever else names it, into every line logged inside."""
-    with structlog.contextvars.bound_contextvars(request_id=request_id, **fields):
+def bind_request(request_id: str, trace_id: str | None = None) -> Iterator[None]:
+    """Put what names a request into every line logged inside, by tasks begun there too."""
+    fields = {REQUEST: request_id} if trace_id is None else {REQUEST: request_id, TRACE: trace_id}
+    tokens = bind_contextvars(**fields)
+    try:
         yield
+    finally:
+        reset_contextvars(**tokens)
+        unbind_contextvars(TENANT)
+
+
+def bind_tenant(tenant_id: UUID) -> None:
+    """Put the tenant whom the request has proved to be into the rest of its lines."""
+    bind_contextvars(**{TENANT: str(tenant_id)})
+
+
+def bound_fields() -> dict[str, str | int | float | bool]:
+    """What names the request that this task is in."""
+    return {f"loraplex.{name}": str(value) for name, value in get_contextvars().items()}
 
 
 def hide_secrets(

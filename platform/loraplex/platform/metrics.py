@@ -3,7 +3,7 @@
 Labels are bounded: codes of ours and classes of statuses, never names, addresses or tenants.
 """
 
-from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 REGISTRY = CollectorRegistry()
 
@@ -52,3 +52,25 @@ SWITCHES = Gauge(
     registry=REGISTRY,
     multiprocess_mode="livemin",
 )
+JOBS = Counter(
+    "loraplex_jobs",
+    "Background jobs that ended, by how; one that failed is tried again by its sweeper.",
+    ["task", "outcome"],
+    registry=REGISTRY,
+)
+JOB_SECONDS = Histogram(
+    "loraplex_job_seconds",
+    "How long background jobs took.",
+    ["task"],
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300),
+    registry=REGISTRY,
+)
+OUTBOX_PUBLISHED = Counter(
+    "loraplex_outbox_published", "Messages that the relay gave to the broker.", registry=REGISTRY
+)
+
+# What has not happened yet is 0, not absent: an alert sees the first time too.
+for _outcome in ("completed", "failed", "lost"):
+    RECOVERED.labels(_outcome)
+for _outcome in ("delivered", "3xx", "4xx", "5xx", "no_answer"):
+    WEBHOOK_ATTEMPTS.labels(_outcome)

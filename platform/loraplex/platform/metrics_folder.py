@@ -19,21 +19,21 @@ def share_metrics(settings: Settings, kind: str) -> None:
 
     `kind` is what this process is called in metrics: `gateway`, `controller`, `jobs`.
     """
-    folder = settings.run_dir / "metrics"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.environ.setdefault(MULTIPROCESS_DIR, str(folder))
+    shared = settings.run_dir / "metrics"
+    shared.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.environ.setdefault(MULTIPROCESS_DIR, str(shared))
     join(kind)
 
 
 def join(kind: str) -> None:
     """Tell that this process counts there: its own use of the machine is then told, too."""
     if MULTIPROCESS_DIR in os.environ:
-        (_folder() / f"{MEMBER}_{kind}_{os.getpid()}").touch()
+        (folder() / f"{MEMBER}_{kind}_{os.getpid()}").touch()
 
 
 def members() -> Iterator[tuple[str, int, float]]:
     """Kind, process id and when it joined (Unix seconds), of all that were not forgotten."""
-    for file in sorted(_folder().glob(f"{MEMBER}_*")):
+    for file in sorted(folder().glob(f"{MEMBER}_*")):
         kind, _, process_id = file.name.removeprefix(f"{MEMBER}_").rpartition("_")
         try:
             yield kind, int(process_id), file.stat().st_mtime
@@ -43,9 +43,9 @@ def members() -> Iterator[tuple[str, int, float]]:
 
 def forget_dead() -> None:
     """Drop what processes that are gone, killed ones too, told of their present."""
-    for file in _folder().glob("gauge_live*.db"):
+    for file in folder().glob("gauge_live*.db"):
         _drop_if_dead(file, int(file.stem.rpartition("_")[2]))
-    for file in _folder().glob(f"{MEMBER}_*"):
+    for file in folder().glob(f"{MEMBER}_*"):
         _drop_if_dead(file, int(file.name.rpartition("_")[2]))
 
 
@@ -53,7 +53,7 @@ def leave() -> None:
     """Drop what this process told of its present: it ends."""
     if MULTIPROCESS_DIR in os.environ:
         for pattern in ("gauge_live*_{}.db", f"{MEMBER}_*_{{}}"):
-            for file in _folder().glob(pattern.format(os.getpid())):
+            for file in folder().glob(pattern.format(os.getpid())):
                 file.unlink(missing_ok=True)
 
 
@@ -62,5 +62,6 @@ def _drop_if_dead(file: Path, process_id: int) -> None:
         file.unlink(missing_ok=True)
 
 
-def _folder() -> Path:
+def folder() -> Path:
+    """Where they count; only where MULTIPROCESS_DIR is set."""
     return Path(os.environ[MULTIPROCESS_DIR])

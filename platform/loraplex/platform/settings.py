@@ -7,7 +7,7 @@ find them; the environment always wins over that file.
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, SecretStr
 from pydantic_settings import (
@@ -79,6 +79,10 @@ class Settings(BaseSettings):
     """A folder of `*.txt` files, each a system prompt whose KV all tenants may share; read when a
     gateway starts."""
 
+    log_format: Literal["auto", "json", "text"] = "auto"
+    """`auto` is JSON unless a person looks on: standard error is a terminal."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
     slo_classes: str = "interactive:ttft=1s,tpot=100ms;standard:ttft=5s,tpot=250ms;batch"
     """Classes of service and their objectives, `NAME:OBJECTIVES;…`; an objective is a limit of
     `ttft`, `tpot` or `e2e` in ms or s."""
@@ -86,6 +90,11 @@ class Settings(BaseSettings):
     """The class of tenants and keys that an operator has given none."""
     metrics_tenants: int = Field(default=20, ge=0, le=200)
     """How many tenants have a label of their own in a gateway's metrics; the others are `other`."""
+
+    jobs_metrics_port: int | None = Field(default=None, ge=1, le=65535)
+    """Where `loraplex jobs` tells metrics by itself. Where gateways share its data directory they
+    tell for it, and one of them alone should be read."""
+    jobs_metrics_host: str = "127.0.0.1"
 
     database_url: SecretStr | None = None
     database_migrator_url: SecretStr | None = None

@@ -6,6 +6,7 @@ from loraplex.engine.protocol.adapter import AdapterModule, AdapterRef, AdapterS
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.messages import (
     Acknowledge,
+    AdaptersInUse,
     Cancel,
     EventMessage,
     FinalCounts,
@@ -16,10 +17,12 @@ from loraplex.engine.protocol.messages import (
     Hello,
     KeepAlive,
     Priority,
+    ProcessUse,
     Recount,
     Recounted,
     RequestFailure,
     RequestOutput,
+    RequestTiming,
     Role,
     StepOutputs,
     Submit,
@@ -37,6 +40,7 @@ COUNTS = st.integers(0, 2**63 - 1)
 TOKEN_IDS = st.integers(0, 2**31 - 1)
 FLOATS = st.floats(allow_nan=False)
 DIGESTS = st.binary(min_size=32, max_size=32).map(lambda raw: Digest(f"sha256:{raw.hex()}"))
+DIGEST_LISTS = st.lists(DIGESTS, max_size=3).map(tuple)
 NAMESPACES = TEXTS.map(TenantNamespace)
 
 TENSORS = st.builds(
@@ -143,6 +147,14 @@ OUTPUTS = st.builds(
     finish_reason=st.none() | st.sampled_from(FinishReason),
     stop_token_id=st.none() | TOKEN_IDS,
     failure=st.none() | FAILURES,
+    timing=st.none()
+    | st.builds(
+        RequestTiming,
+        queue_seconds=FLOATS,
+        adapter_after_seconds=FLOATS,
+        adapter_seconds=FLOATS,
+        prefill_seconds=FLOATS,
+    ),
 )
 REGISTRATIONS = st.builds(
     WorkerRegistration,
@@ -198,4 +210,13 @@ EVENT_MESSAGES: st.SearchStrategy[EventMessage] = st.builds(
     step_running_seconds=FLOATS,
     load=LOADS,
     accepting=st.booleans(),
+    adapters=st.builds(AdaptersInUse, running=DIGEST_LISTS, waiting=DIGEST_LISTS),
+    process=st.none()
+    | st.builds(
+        ProcessUse,
+        cpu_seconds=FLOATS,
+        resident_bytes=COUNTS,
+        open_files=COUNTS,
+        started_at=FLOATS,
+    ),
 )

@@ -8,9 +8,11 @@ from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import PromptTooLong
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.messages import (
+    AdaptersInUse,
     FinishReason,
     GenerationRequest,
     RequestOutput,
+    RequestTiming,
     WorkerLimits,
     WorkerLoad,
 )
@@ -85,6 +87,10 @@ class EchoEngine:
     def load(self) -> WorkerLoad:
         return WorkerLoad(len(self.running), 0, 100, 0, 0, 0, 0, 0, 0, 0)
 
+    def adapters_in_use(self) -> AdaptersInUse:
+        used = [one.request.adapter for one in list(self.running.values())]
+        return AdaptersInUse(running=tuple(ref.spec.digest for ref in used if ref is not None))
+
     def limits(self) -> WorkerLimits:
         return WorkerLimits(MAX_TOKENS, MAX_TOKENS, 16, 4096, 256, 64)
 
@@ -100,6 +106,7 @@ class EchoEngine:
             token_ids=[token],
             output_tokens=one.output_tokens,
             finish_reason=FinishReason.LENGTH if is_last else None,
+            timing=RequestTiming(0.0, 0.0, 0.0, 0.0) if one.output_tokens == 1 else None,
         )
 
     def _end(self, request_id: str) -> RequestOutput:

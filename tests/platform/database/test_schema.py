@@ -25,6 +25,7 @@ from loraplex.platform.metering import models as _metering  # noqa: F401
 from loraplex.platform.people import models as _people  # noqa: F401
 from loraplex.platform.pools import models as _pools  # noqa: F401
 from loraplex.platform.settings import Settings
+from loraplex.platform.slo import models as _slo  # noqa: F401
 from loraplex.platform.switches import models as _switches  # noqa: F401
 from loraplex.platform.tenancy import models as _tenancy  # noqa: F401
 from loraplex.platform.webhooks import models as _webhooks  # noqa: F401
@@ -247,6 +248,8 @@ def test_functions_that_pass_row_security_are_pinned_and_only_apps(catalogue: Co
         """,
     )
     assert {name for name, *_ in functions} == {
+        "busiest_tenants",
+        "slo_choices",
         "find_key",
         "find_session",
         "open_session",

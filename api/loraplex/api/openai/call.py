@@ -6,12 +6,15 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 
 from loraplex.adapters_registry.versions.views import ResolvedModel
+from loraplex.api.openai.outcomes import code_of
 from loraplex.api.text.choice_text import ChoiceText, Piece
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
-from loraplex.engine.protocol.messages import FinishReason, GenerationRequest
+from loraplex.engine.protocol.messages import FinishReason, GenerationRequest, RequestOutput
+from loraplex.engine.protocol.tracing import SpanKind
 from loraplex.platform.admission.demand import Admitted, Demand, Window
 from loraplex.platform.metering.prices import Price
 from loraplex.platform.metering.sequences import CallUsage, SequenceUsage, total
@@ -25,9 +28,6 @@ if TYPE_CHECKING:
     from loraplex.api.services import Services
 
 log = structlog.get_logger(__name__)
-
-INTERNAL_CODE = "internal_error"
-"""The `error_code` of a failure that nobody foresaw."""
 
 
 @dataclass
@@ -100,7 +100,8 @@ class Call:
             )
             # A client that leaves now must not leave behind what Postgres has reserved already:
             # the settlement waits for the answer.
-            self.windows = (await asyncio.shield(self._admission)).windows
+            with self._services.tracing.span("admit"):
+                self.windows = (await asyncio.shield(self._admission)).windows
         except BaseException:
             self._services.draining.leave(self)
             raise
@@ -180,9 +181,16 @@ class Call:
             self._pieces.put_nowait(error)
 
     async def _generate(self, choice: Choice) -> None:
-        outputs = self._services.fleet.generate(
-            self._resolved.base_name, choice.request, choice.placement
-        )
+        base_name, request = self._resolved.base_name, choice.request
+        with self._services.tracing.span("generate", kind=SpanKind.CLIENT) as span:
+            if span.traceparent is not None:
+                span.set({"gen_ai.request.model": base_name, "loraplex.choice": choice.index})
+                request = msgspec.structs.replace(request, traceparent=span.traceparent)
+            outputs = self._services.fleet.generate(base_name, request, choice.placement)
+            await self._take(choice, outputs)
+
+    async def _take(self, choice: Choice, outputs: AsyncGenerator[RequestOutput, None]) -> None:
+        """Hand on a sequence's pieces until it has finished."""
         # Leaving early, because a stop string ended the text, cancels the rest on the worker.
         async with aclosing(outputs):
             async for output in outputs:
@@ -199,6 +207,10 @@ class Call:
         raise EngineFailure("The worker ended the request before it was finished.")
 
     async def _settle(self, outcome: str, failure: Exception | None) -> None:
+        with self._services.tracing.span("settle", attributes={"loraplex.outcome": outcome}):
+            await self._settle_once(outcome, failure)
+
+    async def _settle_once(self, outcome: str, failure: Exception | None) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -244,10 +256,3 @@ class Call:
             return None
         [answer] = await asyncio.gather(self._admission, return_exceptions=True)
         return answer if isinstance(answer, Admitted) else None
-
-
-def code_of(failure: Exception | None) -> str | None:
-    """What the ledger says of a failure; None when there was none."""
-    if failure is None:
-        return None
-    return failure.code if isinstance(failure, DomainError) else INTERNAL_CODE

@@ -132,6 +132,29 @@ class WorkerLoad(msgspec.Struct, frozen=True):
     tiers: tuple[TierLoad, ...] = ()
 
 
+TOLD_ADAPTERS = 32
+"""As many digests as a heartbeat lists, of each kind: they become one label's value."""
+
+
+class AdaptersInUse(msgspec.Struct, frozen=True):
+    """Digests of adapters that running requests use and that waiting ones wait for; some of them,
+    where there are more than TOLD_ADAPTERS."""
+
+    running: tuple[Digest, ...] = ()
+    waiting: tuple[Digest, ...] = ()
+
+
+class ProcessUse(msgspec.Struct, frozen=True):
+    """What a worker process takes of its machine."""
+
+    cpu_seconds: float
+    """Since it began, in user and system mode."""
+    resident_bytes: int
+    open_files: int
+    started_at: float
+    """Unix time."""
+
+
 class WantedAdapters(msgspec.Struct, frozen=True):
     """What a worker is to have near, told with its lease (as JSON). `revision` names the list.
 
@@ -168,7 +191,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     `public_prefix_tokens` of the prompt were declared public by an operator: their blocks of the
     base model's KV are stored once for all tenants. Without `use_prefix_cache` the request
     neither finds nor leaves blocks. `attempt` is 1 where a first worker was lost before it had
-    given any output.
+    given any output. `traceparent` names the span that the worker's are parts of, where anybody
+    traces.
     """
 
     request_id: str
@@ -181,6 +205,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     public_prefix_tokens: int = 0
     use_prefix_cache: bool = True
     attempt: int = 0
+    traceparent: str | None = None
 
 
 # Gateway to worker
@@ -367,6 +392,8 @@ class Heartbeat(msgspec.Struct, frozen=True, tag=True):
     step_running_seconds: float
     load: WorkerLoad
     accepting: bool = True
+    adapters: AdaptersInUse = AdaptersInUse()
+    process: ProcessUse | None = None
 
 
 EventMessage = Heartbeat

@@ -30,6 +30,10 @@ class AdapterLine:
     def is_empty(self) -> bool:
         return not self._parked
 
+    def keys(self) -> list[AdapterKey]:
+        """Adapters that anybody waits for; from any thread."""
+        return list(self._parked)
+
     def __contains__(self, key: AdapterKey) -> bool:
         return key in self._parked
 

@@ -18,6 +18,7 @@ from loraplex.engine.protocol.messages import (
     StepOutputs,
     WorkerMessage,
 )
+from loraplex.engine.protocol.tracing import NO_TRACING, Tracing
 from loraplex.engine.serving.commands import (
     Add,
     CancelRequest,
@@ -34,6 +35,7 @@ from loraplex.engine.serving.commands import (
 from loraplex.engine.serving.final_counts import KeptCounts
 from loraplex.engine.serving.interface import Engine
 from loraplex.engine.serving.progress import Progress
+from loraplex.engine.serving.traces import RequestTraces
 
 log = logging.getLogger(__name__)
 
@@ -77,13 +79,20 @@ class EngineLoop:
     """Owns the engine and knows which gateway waits for which request. One thread only."""
 
     def __init__(
-        self, engine: Engine, inbox: Inbox, progress: Progress, send: Send, incarnation: str
+        self,
+        engine: Engine,
+        inbox: Inbox,
+        progress: Progress,
+        send: Send,
+        incarnation: str,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self._engine = engine
         self._inbox = inbox
         self._progress = progress
         self._send = send
         self._incarnation = incarnation
+        self._traces = RequestTraces(tracing)
         self._requests: dict[str, InFlight] = {}
         self._ended = KeptCounts()
         self._outputs: defaultdict[GatewayIdentity, list[RequestOutput]] = defaultdict(list)
@@ -127,6 +136,7 @@ class EngineLoop:
         request.cached_tokens = max(request.cached_tokens, output.cached_tokens)
         if output.finish_reason is not None:
             self._end(output.request_id, output.finish_reason)
+        self._traces.see(output)
         self._outputs[request.gateway].append(output)
 
     def _end(self, request_id: str, finish_reason: FinishReason) -> InFlight:
@@ -169,17 +179,21 @@ class EngineLoop:
         request_id = request.request_id
         if request_id in self._requests:
             # A failure would carry the same name and so end the first one at its gateway.
-            log.warning("request %s was sent twice; the second is dropped", request_id)
+            log.warning(
+                "a request was sent twice; the second is dropped",
+                extra={"request_id": request_id},
+            )
             return
         self._requests[request_id] = InFlight(
             gateway, request.attempt, len(request.prompt_token_ids)
         )
+        self._traces.begin(request)
         try:
             self._engine.add(request)
         except DomainError as error:
             self._fail(request_id, error)
         except Exception as error:
-            log.exception("request %s could not be added", request_id)
+            log.exception("a request could not be added", extra={"request_id": request_id})
             self._engine.cancel(request_id)
             message = f"The engine could not take the request: {type(error).__name__}."
             self._fail(request_id, EngineFailure(message))
@@ -226,7 +240,9 @@ class EngineLoop:
 
     def _fail(self, request_id: str, error: DomainError) -> None:
         request = self._end(request_id, FinishReason.ERROR)
-        self._outputs[request.gateway].append(_failed(request_id, request.output_tokens, error))
+        output = _failed(request_id, request.output_tokens, error)
+        self._traces.see(output)
+        self._outputs[request.gateway].append(output)
 
     def _flush(self) -> None:
         for gateway, outputs in self._outputs.items():

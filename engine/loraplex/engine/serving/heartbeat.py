@@ -6,9 +6,10 @@ from threading import Event
 import msgspec
 import zmq
 
-from loraplex.engine.protocol.messages import HEARTBEAT_SECONDS, Heartbeat
+from loraplex.engine.protocol.messages import HEARTBEAT_SECONDS, AdaptersInUse, Heartbeat
 from loraplex.engine.serving.authentication import protect
 from loraplex.engine.serving.identity import WorkerIdentity
+from loraplex.engine.serving.process_use import process_use
 from loraplex.engine.serving.progress import Progress
 from loraplex.engine.serving.transport import bind
 
@@ -24,10 +25,12 @@ class Heartbeats:
         *,
         host: str,
         is_accepting: Callable[[], bool],
+        adapters_in_use: Callable[[], AdaptersInUse],
     ) -> None:
         self._identity = identity
         self._progress = progress
         self._is_accepting = is_accepting
+        self._adapters_in_use = adapters_in_use
         self._beat_now = Event()
         self._encoder = msgspec.msgpack.Encoder()
         self._socket = context.socket(zmq.PUB)
@@ -56,4 +59,6 @@ class Heartbeats:
             step_running_seconds=self._progress.busy_seconds,
             load=self._progress.load,
             accepting=self._is_accepting(),
+            adapters=self._adapters_in_use(),
+            process=process_use(),
         )

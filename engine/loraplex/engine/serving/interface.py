@@ -5,6 +5,7 @@ from typing import Protocol
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.engine.protocol.messages import (
+    AdaptersInUse,
     GenerationRequest,
     RequestOutput,
     WorkerLimits,
@@ -40,5 +41,9 @@ class Engine(Protocol):
     def wake(self) -> None: ...
 
     def load(self) -> WorkerLoad: ...
+
+    def adapters_in_use(self) -> AdaptersInUse:
+        """From any thread."""
+        ...
 
     def limits(self) -> WorkerLimits: ...

@@ -12,6 +12,7 @@ from typing import Self
 import zmq
 
 from loraplex.engine.protocol.messages import PROTOCOL_VERSION, WantedAdapters, WorkerRegistration
+from loraplex.engine.protocol.tracing import NO_TRACING, Tracing
 from loraplex.engine.serving.authentication import only_gateways
 from loraplex.engine.serving.commands import EndAll, Expect, Inbox, Pin
 from loraplex.engine.serving.engine_loop import EngineLoop
@@ -46,11 +47,13 @@ class WorkerServer:
         gateway_public_key: str,
         host: str = "127.0.0.1",
         gateway_silence_seconds: float = GATEWAY_SILENCE_SECONDS,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self.ended: SimpleQueue[BaseException | None] = SimpleQueue()
         self._is_broken = Event()
         self._identity = identity
         self._engine = engine
+        self._tracing = tracing
         self._stopping = Event()
         self._deregistering = Event()
         self._threads: dict[str, Thread] = {}
@@ -74,6 +77,7 @@ class WorkerServer:
             self._progress,
             host=host,
             is_accepting=lambda: self._transport.is_accepting,
+            adapters_in_use=engine.adapters_in_use,
         )
         self.registration = WorkerRegistration(
             worker_id=identity.worker_id,
@@ -146,6 +150,7 @@ class WorkerServer:
                 self._progress,
                 outlet.send,
                 self._identity.incarnation,
+                self._tracing,
             )
             while not self._stopping.is_set():
                 loop.run_once()

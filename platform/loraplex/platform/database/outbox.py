@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from sqlalchemy import BigInteger, Identity, Index, insert, text
+from sqlalchemy import BigInteger, Identity, Index, Text, insert, text
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Mapped, mapped_column
 
+from loraplex.engine.protocol.tracing import current_traceparent
 from loraplex.platform.database.base import Base, Created
 
 
@@ -26,7 +27,9 @@ class OutboxMessage(Base, Created):
     arguments: Mapped[dict[str, object]]
     published_at: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(default=0, server_default=text("0"))
-    last_error: Mapped[str | None]
+    last_error: Mapped[str | None] = mapped_column(Text)
+    traceparent: Mapped[str | None]
+    """The span in which it was asked for, where anybody traces."""
 
 
 async def enqueue(session: AsyncSession, task: str, arguments: Mapping[str, object]) -> None:
@@ -35,5 +38,9 @@ async def enqueue(session: AsyncSession, task: str, arguments: Mapping[str, obje
     `arguments` are the task's keyword arguments, as JSON. The task may run more than once.
     """
     # inline(): role `app` may insert but not read the outbox, so no id comes back.
-    statement = insert(OutboxMessage).inline().values(task=task, arguments=dict(arguments))
+    statement = (
+        insert(OutboxMessage)
+        .inline()
+        .values(task=task, arguments=dict(arguments), traceparent=current_traceparent())
+    )
     await session.execute(statement)

@@ -18,9 +18,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncSession
 from structlog import get_logger
 
+from loraplex.engine.protocol.tracing import TRACEPARENT
 from loraplex.platform.database.notifications import listen
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.metrics import OUTBOX_PUBLISHED
 
 CHANNEL = "loraplex_outbox"
 BATCH_MESSAGES = 100
@@ -69,6 +71,7 @@ async def publish_batch(system: Database, jobs: Celery) -> int:
             refused = batch[sent : sent + 1]
             name = type(error).__name__  # its words may hold the broker's address and password
             await _mark(session, refused, attempts=OutboxMessage.attempts + 1, last_error=name)
+    OUTBOX_PUBLISHED.inc(sent)
     if error is not None:
         raise error
     return len(batch)
@@ -78,7 +81,12 @@ def _send(jobs: Celery, batch: Sequence[OutboxMessage]) -> tuple[int, Exception 
     """How many the broker took, and why it did not take the next."""
     for sent, message in enumerate(batch):
         try:
-            jobs.send_task(message.task, kwargs=message.arguments, task_id=f"outbox-{message.id}")
+            jobs.send_task(
+                message.task,
+                kwargs=message.arguments,
+                task_id=f"outbox-{message.id}",
+                headers={TRACEPARENT: message.traceparent} if message.traceparent else None,
+            )
         except BROKER_ERRORS as error:
             return sent, error
     return len(batch), None

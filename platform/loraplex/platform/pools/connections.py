@@ -14,6 +14,7 @@ from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
     SILENCE_SECONDS,
     Acknowledge,
+    AdaptersInUse,
     Cancel,
     FinishReason,
     Foretell,
@@ -138,6 +139,8 @@ class WorkerConnection:
             limits=self.registration.limits,
             load=self._heartbeat.load if self._heartbeat else None,
             in_flight=len(self._streams),
+            adapters=self._heartbeat.adapters if self._heartbeat else AdaptersInUse(),
+            process=self._heartbeat.process if self._heartbeat else None,
         )
 
     # Requests

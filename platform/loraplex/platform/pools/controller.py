@@ -1,6 +1,6 @@
 """The controller process: internal listener, sweep of lapsed leases, outbox relay, webhooks.
 
-Each of the four outlives a Postgres that restarts: what fails is tried again.
+Each of them outlives a Postgres that restarts: what fails is tried again.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import uvicorn
 from fastapi import FastAPI
 
+from loraplex.platform.backlog import watch_backlog
 from loraplex.platform.database.relay import run_relay
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.jobs import make_celery
@@ -45,6 +46,7 @@ async def run_controller(settings: Settings) -> None:
     background = [
         asyncio.create_task(keep_running("lease sweep", lambda: sweep_leases(database))),
         asyncio.create_task(keep_running("outbox relay", lambda: run_relay(database, celery))),
+        asyncio.create_task(keep_running("backlog", lambda: watch_backlog(database))),
         asyncio.create_task(keep_running("webhooks", lambda: run_dispatcher(database, settings))),
     ]
     try:

@@ -25,7 +25,7 @@ PASSED_ON = (
     "CXX",  # what compiles the CPU kernels, and where the result is kept
     "XDG_CACHE_HOME",
 )
-PASSED_ON_PREFIXES = ("OMP_", "CUDA_", "TRITON_")
+PASSED_ON_PREFIXES = ("OMP_", "CUDA_", "TRITON_", "OTEL_")
 """All that a worker inherits. It parses what tenants upload, so it holds no credentials of the
 database or the store, whatever the launcher's own environment has."""
 
@@ -46,6 +46,8 @@ def worker_command(
         config = msgspec.structs.replace(config, threads=threads)
     environment = inherited | {
         "PYTHONUNBUFFERED": "1",
+        "LORAPLEX_LOG_FORMAT": settings.log_format,
+        "LORAPLEX_LOG_LEVEL": settings.log_level,
         "LORAPLEX_WORKER_CONFIG": msgspec.json.encode(config).decode(),
         "LORAPLEX_WORKER_ID": worker_id(index),
         "LORAPLEX_WORKER_POOL": POOL,

@@ -1,5 +1,6 @@
-"""The internal HTTP listener, where workers register. Never on the public port."""
+"""The internal HTTP listener: workers register, Prometheus reads. Never on the public port."""
 
+import asyncio
 import hmac
 from http import HTTPStatus
 
@@ -11,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from loraplex.engine.protocol.errors import DomainError, Kind
 from loraplex.engine.protocol.messages import WantedAdapters
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.exposition import CONTENT_TYPE, Exposition
 from loraplex.platform.pools.errors import InvalidRegistration, WrongWorkerToken
 from loraplex.platform.pools.service import LEASE, WorkerRegistry, parse_registration
 from loraplex.platform.pools.wanted import wanted_for
@@ -35,6 +37,7 @@ class RenewalBody(msgspec.Struct, frozen=True):
 def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
     """The application; `database` is of role `system`."""
     app = FastAPI(title="Loraplex internal", docs_url=None, redoc_url=None, openapi_url=None)
+    exposition = Exposition()
     authorization = f"Bearer {worker_token(secrets)}".encode()
 
     def authenticate(request: Request) -> None:
@@ -65,6 +68,10 @@ def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
         async with database.unit_of_work() as session:
             await WorkerRegistry(session).deregister(worker_id, incarnation)
         return Response(status_code=HTTPStatus.NO_CONTENT)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(await asyncio.to_thread(exposition.text), media_type=CONTENT_TYPE)
 
     @app.get("/healthz")
     async def health() -> Response:

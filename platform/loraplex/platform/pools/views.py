@@ -1,9 +1,15 @@
 """A worker as one gateway sees it, for operators."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from loraplex.engine.protocol.messages import Role, WorkerLimits, WorkerLoad
+from loraplex.engine.protocol.messages import (
+    AdaptersInUse,
+    ProcessUse,
+    Role,
+    WorkerLimits,
+    WorkerLoad,
+)
 
 
 class WorkerState(StrEnum):
@@ -30,3 +36,5 @@ class WorkerView:
     limits: WorkerLimits
     load: WorkerLoad | None
     in_flight: int
+    adapters: AdaptersInUse = field(default_factory=AdaptersInUse)
+    process: ProcessUse | None = None
