@@ -173,7 +173,7 @@ def test_so_it_does_though_nothing_is_heard_of_it(
             late = revoke_under_load(gateway, other, tenant, table.base_name, "127.0.0.94")
         finally:
             superuser.execute("ALTER TABLE api_keys ENABLE TRIGGER notify_change")
-    assert 1 < late < WITHIN_SECONDS
+    assert late < WITHIN_SECONDS
 
 
 def test_a_suspended_tenant_and_a_disabled_key_are_refused_everywhere_too(
