@@ -95,3 +95,37 @@ def test_what_it_cannot_write_since_postgres_is_away_another_one_writes(
     assert (rows[1].outcome, rows[1].error_code) == ("failed", "gateway_lost")
     assert rows[1].output_tokens > 40
     assert all(row.prompt_tokens > 0 for row in rows)
+
+
+def test_a_bill_given_up_while_postgres_is_away_is_written_by_the_workers_counts(
+    gateway_settings: Settings,
+    registered_base: None,
+    table: ModuleTable,
+    slow_engine: EchoEngine,
+    customer: Tenant,
+    call: CallFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("loraplex.api.settlement.GIVE_UP_SECONDS", 0.5)
+    settings = gateway_settings.model_copy(update={"reservation_lease_seconds": LEASE_SECONDS})
+    assert settings.database_url is not None
+    url = make_url(settings.database_url.get_secret_value())
+    assert url.port is not None
+    with running_worker(settings, table, slow_engine), cuttable_way(url.port) as way:
+        through = url.set(port=way.port).render_as_string(hide_password=False)
+        cut_off = settings.model_copy(update={"database_url": SecretStr(through)})
+        with running_gateway(cut_off) as gateway, gateway.client() as client:
+            streaming = call(gateway, customer.key, STREAM | {"max_tokens": 40})
+            assert streaming.answer().status == 200
+            way.cut()
+            assert streaming.events()[-1] == "[DONE]"
+
+            def is_left() -> bool:
+                return "loraplex_settlements_left_total 1.0" in client.get("/metrics").text
+
+            eventually("it to give up", is_left, 30)
+            assert ledger(settings, customer) == []
+            way.mend()
+            [row] = eventually("the bill", lambda: ledger(settings, customer), 30)
+    assert (row.settled_by, row.outcome, row.output_tokens) == ("recovery", "completed", 40)
+    assert reservations(settings, customer) == 0

@@ -164,7 +164,7 @@ class FragilePlatform:
     def processes(self) -> list[Process]:
         return [self.controller, *self.workers, *self.gateways]
 
-    def start(self, seconds: float = 120) -> None:
+    def start(self, seconds: float = 600) -> None:
         for process in self.processes:
             process.start()
         deadline = time.monotonic() + seconds

@@ -11,7 +11,7 @@ from tests.e2e.chaos.fragile import GRACE_SECONDS, FragilePlatform, Gateway
 
 CALM_REQUESTS = examples(60, 200)
 """Between two blows."""
-READY_SECONDS = 120.0
+READY_SECONDS = 600.0
 AWAY_SECONDS = 0.7
 """How long Postgres stays away on its own, or nearly."""
 

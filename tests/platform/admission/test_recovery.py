@@ -298,6 +298,27 @@ async def test_many_gateways_share_the_work_and_bill_each_request_once(
     }
 
 
+async def test_a_bill_that_cannot_be_written_holds_up_no_other(
+    pair: tuple[Gateway, Gateway],
+    clock: Clock,
+    system_database: Database,
+    principal: TenantPrincipal,
+) -> None:
+    dead, alive = pair
+    for name in ("unwritable", "one"):
+        await dead.admit(principal, name)
+        await dead.run(f"{name}-0", 4)
+    async with system_database.unit_of_work() as session:
+        mine = update(Reservation).where(
+            Reservation.tenant_id == principal.tenant_id, Reservation.request_id == "unwritable"
+        )
+        await session.execute(mine.values(price_id=uuid4()))
+    await alive.look(clock)
+    [entry] = await entries(system_database, principal)
+    assert entry.request_id == "one"
+    assert await reserved(system_database, principal) == ["unwritable"]
+
+
 async def test_what_no_gateway_comes_back_for_is_lost_in_the_end(
     moved_database: Database, system_database: Database, principal: TenantPrincipal
 ) -> None:

@@ -49,6 +49,9 @@ CLAIM = text("SELECT gateway.claim_lapsed(:base, :pause, :lost_after, :most)").b
     bindparam("pause", type_=Interval), bindparam("lost_after", type_=Interval)
 )
 
+AWAY = (DBAPIError, PoolTimeout, OSError)
+"""What a Postgres that is away may raise."""
+
 log = get_logger(__name__)
 
 
@@ -153,8 +156,10 @@ class Recovery:
             try:
                 while await self.recover() == BATCH:
                     pass
-            except (DBAPIError, PoolTimeout, OSError) as error:
+            except AWAY as error:
                 log.warning("nothing_recovered", error=type(error).__name__)
+            except Exception:  # a defect, and without this loop nobody's bills would be written
+                log.exception("nothing_recovered")
 
     async def recover(self) -> int:
         """Settle what can be settled of the oldest; how many were looked at."""
@@ -165,10 +170,20 @@ class Recovery:
         recount = await self._fleet.recount(self._base_model, names)
         for lapsed in claimed:
             verdict = judge(lapsed, recount)
-            if verdict is not None:
-                await settle(self._database, self._admission, lapsed, verdict)
+            if verdict is not None and await self._settle(lapsed, verdict):
                 self._fleet.forget(self._base_model, lapsed.sequence_ids)
         return len(claimed)
+
+    async def _settle(self, lapsed: Lapsed, verdict: Verdict) -> bool:
+        """One bill that cannot be written must not keep the others from being written."""
+        try:
+            await settle(self._database, self._admission, lapsed, verdict)
+        except AWAY:
+            raise
+        except Exception:
+            log.exception("not_recovered", request_id=lapsed.request_id)
+            return False
+        return True
 
     async def _claim(self) -> list[Lapsed]:
         async with self._database.unit_of_work() as session:
