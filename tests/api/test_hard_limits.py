@@ -142,6 +142,7 @@ def test_after_failures_and_cancels_nothing_is_reserved_and_what_ran_is_spent(
 
 def output_tokens(settings: Settings, tenant: Tenant) -> int:
     """Of the whole ledger."""
+
     async def count(session: Any) -> int:
         mine = select(LedgerEntry).join(TenantRow, TenantRow.id == LedgerEntry.tenant_id)
         rows = await session.scalars(mine.where(TenantRow.name == tenant.name))

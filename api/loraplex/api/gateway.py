@@ -231,7 +231,13 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
     changes, switches = Changes(database), Switches(database)
     switches.watch(changes)
     await switches.read()
-    fleet = WorkerFleet(database, secrets, gateway_id, switches.is_drained)
+    fleet = WorkerFleet(
+        database,
+        secrets,
+        gateway_id,
+        switches.is_drained,
+        max_worker_requests=settings.max_worker_requests,
+    )
     await fleet.start()
     stack.push_async_callback(fleet.stop)
     uploads = Uploads(database, objects, table.base_name, settings.max_upload_bytes)

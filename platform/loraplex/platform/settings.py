@@ -69,6 +69,9 @@ class Settings(BaseSettings):
     pool_bytes: int = 1536 * 1024 * 1024
     max_step_tokens: int = 512
     max_running_requests: int = 64
+    max_worker_requests: int = Field(default=1024, ge=1)
+    """How many requests one worker may have, running and waiting, before gateways answer new ones
+    with 503."""
     max_model_tokens: int | None = None
     adapter_cache_bytes: int = 4 * 1024 * 1024 * 1024
     """Of the disk, for adapter files; the workers of a machine share them."""

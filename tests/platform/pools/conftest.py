@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -126,15 +127,16 @@ def launch(
         worker.kill()
 
 
-MakeFleet = Callable[[], Awaitable[WorkerFleet]]
+MakeFleet = Callable[..., Awaitable[WorkerFleet]]
+"""Takes the fleet's options."""
 
 
 @pytest.fixture
 async def make_fleet(database: Database, secret_keys: SecretKeys) -> AsyncIterator[MakeFleet]:
     async with AsyncExitStack() as stack:
 
-        async def make() -> WorkerFleet:
-            fleet = WorkerFleet(database, secret_keys, f"gateway-{uuid4().hex}")
+        async def make(**options: Any) -> WorkerFleet:
+            fleet = WorkerFleet(database, secret_keys, f"gateway-{uuid4().hex}", **options)
             await fleet.start()
             stack.push_async_callback(fleet.stop)
             return fleet

@@ -16,6 +16,7 @@ from loraplex.engine.protocol.errors import (
     WorkerLost,
 )
 from loraplex.engine.protocol.messages import FinishReason, RequestOutput
+from loraplex.platform.pools.errors import FleetOverloaded
 from loraplex.platform.pools.fleet import WORKER_WAIT_SECONDS, WorkerFleet
 from loraplex.platform.pools.recounting import Placement
 from loraplex.platform.pools.views import WorkerState
@@ -121,6 +122,29 @@ async def test_the_second_gateway_avoids_the_worker_that_the_first_keeps_busy(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_before_a_worker_only_so_many_requests_wait(
+    listener: ControllerListener, launch: Launch, make_fleet: MakeFleet, base_name: str
+) -> None:
+    fleet = await make_fleet(max_worker_requests=3)
+    async with listener.running():
+        await until_live(fleet, launch())
+        fleet.check_room(base_name, sequences=8)  # one request's own, before an idle worker
+        tasks = [asyncio.create_task(run(fleet, base_name, max_tokens=LONG)) for _ in range(3)]
+        await until(lambda: in_flight(fleet, base_name).total() == 3)
+        with pytest.raises(FleetOverloaded) as caught:
+            fleet.check_room(base_name, sequences=1)
+        assert (caught.value.retry_after_seconds or 0) >= 1
+        await until_live(fleet, launch())
+        fleet.check_room(base_name, sequences=1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until_live(fleet: WorkerFleet, worker: WorkerProcess) -> None:
+    await until(lambda: is_live(fleet, worker))
 
 
 async def test_a_killed_workers_requests_end_soon_and_others_go_on(

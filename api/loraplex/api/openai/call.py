@@ -90,6 +90,7 @@ class Call:
         """
         self._services.draining.enter(self)
         try:
+            self._services.fleet.check_room(self._resolved.base_name, len(self.choices))
             self._price = await self._services.prices.current(
                 self._principal.tenant_id, self._resolved.base_name
             )

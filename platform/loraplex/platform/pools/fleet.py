@@ -22,6 +22,7 @@ from loraplex.engine.protocol.messages import (
 )
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.pools.connections import WorkerConnection
+from loraplex.platform.pools.errors import FleetOverloaded
 from loraplex.platform.pools.recounting import Placement, Recount, combine
 from loraplex.platform.pools.repository import RegisteredWorker, WorkerRepository
 from loraplex.platform.pools.sockets import GatewayIdentity
@@ -38,6 +39,8 @@ WORKER_WAIT_SECONDS = 2.0
 """How long a request waits for a worker when none is live: enough for one that is just coming up,
 short enough to answer 503 while the client still listens."""
 RETRY_AFTER_SECONDS = 5
+MAX_WORKER_REQUESTS = 1024
+OVERLOAD_RETRY_SECONDS = 2
 
 
 class WorkerFleet:
@@ -49,11 +52,15 @@ class WorkerFleet:
         secrets: SecretKeys,
         gateway_id: str,
         is_drained: Callable[[str], bool] = lambda pool: False,
+        *,
+        max_worker_requests: int = MAX_WORKER_REQUESTS,
     ) -> None:
         """`gateway_id` is unique among running gateways; at most 255 bytes.
 
         `is_drained` says of a pool whether new requests keep away from its workers right now.
+        `max_worker_requests` bounds the queue before each worker, of all gateways together.
         """
+        self._max_worker_requests = max_worker_requests
         self._database = database
         self._is_drained = is_drained
         self._gateway = GatewayIdentity(gateway_id, secrets.gateway_curve())
@@ -146,6 +153,16 @@ class WorkerFleet:
         routable = self._routable(base_name)
         for one in routable if everywhere else self._likely(routable):
             one.foretell(adapters)
+
+    def check_room(self, base_name: str, sequences: int) -> None:
+        """Raise FleetOverloaded where so many more would wait longer than a client does.
+
+        An idle worker takes any number: what one request asks for may come at once.
+        """
+        loads = [one.candidate().load_requests for one in self._routable(base_name)]
+        least = min(loads, default=0)
+        if least > 0 and least + sequences > self._max_worker_requests:
+            raise FleetOverloaded(base_name, self._max_worker_requests, OVERLOAD_RETRY_SECONDS)
 
     def limits(self, base_name: str) -> WorkerLimits | None:
         """What the largest live worker can hold; None while there is none."""
