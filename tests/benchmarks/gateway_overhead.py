@@ -3,8 +3,8 @@
 A real gateway over an embedded Postgres that waits for its disk, with the tests' engine beside it,
 which answers at once: what is measured is authentication, resolving the model, tokenization,
 admission by the limits of the tenant and the key, dispatch over ZeroMQ, and the first event of the
-stream. The client is a process of its own. Prints one JSON line: milliseconds, at 50 requests a
-second.
+stream. Client and worker are processes of their own. Prints one JSON line: milliseconds, at 50
+requests a second.
 
     python tests/benchmarks/gateway_overhead.py
 """
@@ -18,6 +18,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ import httpx
 from loraplex.adapters_registry.versions.service import register_base
 from loraplex.engine.importing import import_model
 from loraplex.engine.protocol.describe import load_or_describe
+from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.embedded.ports import free_port
 from loraplex.platform.embedded.postgres import Postgres
 from loraplex.platform.embedded.private_files import new_secret
@@ -43,6 +45,12 @@ LIMITS: Final = {
     "tokens_per_minute": AMPLE,
 }
 CONVERSATION: Final = "What would a customer of ours ask, in the words that most of them use? "
+
+
+def work(settings: Settings, table: ModuleTable, stopping: Event) -> None:
+    """A worker, for a process of its own."""
+    with running_worker(settings, table, EchoEngine(step_seconds=0.001)):
+        stopping.wait()
 
 
 def load(url: str, key: str, base_name: str, seconds: float) -> dict[str, float]:
@@ -111,7 +119,11 @@ def main() -> None:
         table = load_or_describe(model_dir, None, data_dir)
         asyncio.run(in_system(settings, lambda session: register_base(session, table)))
         tenant = new_tenant(settings)
-        stack.enter_context(running_worker(settings, table, EchoEngine()))
+        stopping = get_context("spawn").Event()
+        worker = get_context("spawn").Process(target=work, args=(settings, table, stopping))
+        worker.start()
+        stack.callback(worker.join)
+        stack.callback(stopping.set)
         gateway = stack.enter_context(running_gateway(settings))
         with gateway.client(tenant.key) as client:
             [key] = client.get("/api/v1/keys").json()["data"]
