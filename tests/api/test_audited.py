@@ -89,6 +89,9 @@ ELSEWHERE: dict[Route, str] = {
     ("DELETE", TENANT): TENANTS,
     ("POST", f"{TENANT}/suspend"): TENANTS,
     ("POST", f"{TENANT}/resume"): TENANTS,
+    ("PUT", f"{TENANT}/slo-class"): "platform/loraplex/platform/slo/service.py",
+    ("PUT", f"{TENANT}/keys/{{key_id}}/slo-class"): "platform/loraplex/platform/slo/service.py",
+    ("POST", f"{TENANT}/exports"): TENANTS,
     ("POST", f"{TENANT}/members"): MANAGED,
     ("PATCH", f"{TENANT}/members/{{member}}"): MANAGED,
     ("DELETE", f"{TENANT}/members/{{member}}"): MANAGED,
@@ -116,6 +119,7 @@ EXEMPT: dict[Route, str] = {
     ("POST", f"{UPLOAD}/complete"): "asks a job, which records upload.completed or upload.failed",
     ("POST", f"{WEBHOOK}/test"): "sends a message, which is listed as a delivery",
     ("POST", f"{WEBHOOK}/deliveries/{{delivery}}/retry"): "sends what is listed as a delivery",
+    ("POST", "/api/v1/session/oidc"): "begins a sign-in, which is recorded when it ends",
     ("PATCH", "/api/v1/session"): "chooses which of the person's tenants the browser shows",
     ("POST", "/api/v1/session/invitation/look"): "reads; the token is too secret for an address",
 }

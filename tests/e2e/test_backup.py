@@ -41,6 +41,7 @@ def ask(platform: Platform, key: str, model: str) -> dict[str, Any]:
     return {"choices": body["choices"], "tokens": (usage["prompt_tokens"], usage["total_tokens"])}
 
 
+@pytest.mark.timeout(900)
 def test_a_restored_platform_gives_the_same_tokens_for_the_same_keys(
     platform: Platform, smollm2_dir: Path, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from loraplex.api.admin.tenant_schemas import (
     Suspension,
     TenantChange,
 )
+from loraplex.api.examples import add_examples
 from loraplex.api.idempotency import PATHS
 from loraplex.api.key_schemas import (
     KeyChanges,
@@ -181,6 +182,7 @@ def _describe(app: FastAPI) -> dict[str, Any]:
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             operation["responses"].pop("422", None)
+            add_examples(operation.get("requestBody", {}).get("content", {}))
             is_tenants = not {"session", "admin"} & set(operation["tags"])
             if method == "post" and path.startswith(PATHS) and is_tenants:
                 operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
