@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import func, select, text, update
 
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.tenants.catalogue import KEPT, SCRUBBED, tenant_tables
 from loraplex.adapters_registry.tenants.deleting import Deleter
 from loraplex.adapters_registry.tenants.exporting import Exporter
@@ -18,6 +18,7 @@ from loraplex.adapters_registry.uploads.models import Blob
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.platform.admission.models import Reservation
 from loraplex.platform.audit.actors import Actor
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.lifecycle import service
 from loraplex.platform.lifecycle.errors import ExportNotReady

@@ -30,11 +30,12 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import BlobMissing
-from loraplex.adapters_registry.objects import ObjectStore, blob_key
+from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.tenants.catalogue import TenantTable, tenant_tables
 from loraplex.adapters_registry.tenants.claims import LONGEST_ERROR, Claim, claim_export, renew
 from loraplex.adapters_registry.uploads.models import Blob
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
+from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.leases import LeaseLost, under_lease
 from loraplex.platform.lifecycle.models import ExportStatus, TenantExport
