@@ -1,6 +1,6 @@
 import type { ReactNode } from "react";
-import { Link, NavLink } from "react-router";
-import { useSignOut } from "@/features/session/api";
+import { Link, NavLink, useNavigate } from "react-router";
+import { useChoosePlace, useSignOut } from "@/features/session/api";
 import type { Session } from "@/shared/api/types";
 import { Button } from "@/shared/ui/Button";
 import { Logo } from "@/shared/ui/Logo";
@@ -44,12 +44,41 @@ export function Shell({ session, children }: { session: Session; children: React
   );
 }
 
+/** Where the session is; somebody who could be elsewhere goes there from here. */
+function PlaceName({ session }: { session: Session }) {
+  const choose = useChoosePlace();
+  const navigate = useNavigate();
+  const isOperator = session.person?.operator_role != null;
+  if (session.places.length + Number(isOperator) < 2) {
+    return <span className={styles.tenant}>{session.tenant ?? "Operator"}</span>;
+  }
+  return (
+    <select
+      aria-label="Tenant"
+      className={styles.places}
+      value={session.tenant ?? ""}
+      disabled={choose.isPending}
+      onChange={(event) => {
+        choose.mutate(event.target.value || null, { onSuccess: () => void navigate("/") });
+      }}
+    >
+      {isOperator && <option value="">Operators</option>}
+      {session.places.map(({ tenant, role }) => (
+        <option key={tenant} value={tenant}>
+          {tenant} ({role})
+        </option>
+      ))}
+    </select>
+  );
+}
+
 function Account({ session }: { session: Session }) {
   const signOut = useSignOut();
   return (
     <div className={styles.account}>
       <div className={styles.who}>
-        <span className={styles.tenant}>{session.tenant ?? "Operator"}</span>
+        <PlaceName session={session} />
+        {session.person && <span className={styles.person}>{session.person.email}</span>}
       </div>
       <Button
         isSmall

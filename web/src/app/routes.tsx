@@ -4,6 +4,7 @@ import { AdaptersPage } from "@/features/adapters/AdaptersPage";
 import { ChatPage } from "@/features/chat/ChatPage";
 import { useSession } from "@/features/session/current";
 import { SignInPage } from "@/features/session/SignInPage";
+import { WelcomePage } from "@/features/session/WelcomePage";
 import { UploadPage } from "@/features/uploads/UploadPage";
 import { WorkersPage } from "@/features/workers/WorkersPage";
 import { Crashed } from "./Crashed";
@@ -11,6 +12,7 @@ import { NotFound } from "./NotFound";
 import { For, RequireSession } from "./RequireSession";
 
 export const routes: RouteObject[] = [
+  { path: "/welcome", element: <WelcomePage />, errorElement: <Crashed /> },
   { path: "/login", element: <SignInPage />, errorElement: <Crashed /> },
   {
     element: <RequireSession />,

@@ -11,7 +11,7 @@ const adapters = { "GET /api/v1/adapters": json({ data: [], next_cursor: null })
 
 async function signIn(key: string) {
   await userEvent.type(await screen.findByLabelText("API key"), key);
-  await userEvent.click(screen.getByRole("button", { name: "Sign in" }));
+  await userEvent.click(screen.getByRole("button", { name: "Sign in with the key" }));
 }
 
 it("leads to the sign-in, and with a good key back to the page that was asked for", async () => {
@@ -41,7 +41,7 @@ it("says how long a throttled address must wait", async () => {
 it("asks for a key before it sends anything", async () => {
   const { calls } = serve({ [SESSION]: signedOut });
   open("/login");
-  await userEvent.click(await screen.findByRole("button", { name: "Sign in" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Sign in with the key" }));
   expect(screen.getByRole("alert").textContent).toBe("Paste a key first.");
   expect(calls.map(({ method }) => method)).not.toContain("POST");
 });

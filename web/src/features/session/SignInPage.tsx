@@ -1,17 +1,19 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState, type SubmitEvent } from "react";
 import { Navigate, useSearchParams } from "react-router";
-import { ApiError } from "@/shared/api/problem";
 import { Button } from "@/shared/ui/Button";
 import { Field } from "@/shared/ui/Field";
 import { Logo } from "@/shared/ui/Logo";
-import { sessionQuery, useSignIn } from "./api";
+import { Notice } from "@/shared/ui/Notice";
+import { methodsQuery, sessionQuery, useBeginOidc, useSignIn } from "./api";
+import { explain, explainCode } from "./explain";
 import { nextPath } from "./next";
 import styles from "./SignInPage.module.css";
 
 export function SignInPage() {
   const [search] = useSearchParams();
   const session = useQuery(sessionQuery);
+  const refused = search.get("refused");
 
   if (session.data) return <Navigate to={nextPath(search, session.data.kind)} replace />;
   return (
@@ -19,21 +21,100 @@ export function SignInPage() {
       <title>Sign in · Loraplex</title>
       <div className={styles.card}>
         <Logo />
-        <div>
-          <h1>Sign in</h1>
-          <p className={styles.lead}>Use the API key of your tenant, or an operator&rsquo;s key.</p>
+        <h1>Sign in</h1>
+        {refused !== null && (
+          <Notice tone="bad" title="That did not work">
+            {explainCode(refused)}
+          </Notice>
+        )}
+        <ProviderButton next={search.get("next") ?? "/"} />
+        <PasswordForm />
+        <div className={styles.other}>
+          <KeyForm />
+          <p className={styles.note}>
+            A key is exchanged for a session in a cookie that scripts cannot read. This page does
+            not keep it.
+          </p>
         </div>
-        <SignInForm />
-        <p className={styles.note}>
-          The key is exchanged for a session in a cookie that scripts cannot read. This page does
-          not keep it.
-        </p>
       </div>
     </main>
   );
 }
 
-function SignInForm() {
+/** The way through the identity provider, where there is one. */
+export function ProviderButton({ next = "/", invitation }: { next?: string; invitation?: string }) {
+  const methods = useQuery(methodsQuery);
+  const begin = useBeginOidc();
+  const name = methods.data?.identity_provider;
+  if (!name) return null;
+  return (
+    <div className={styles.form}>
+      <Button
+        disabled={begin.isPending}
+        onClick={() => {
+          begin.mutate(invitation === undefined ? { next } : { next, invitation });
+        }}
+      >
+        Continue with {name}
+      </Button>
+      {begin.error && <p role="alert">{explain(begin.error)}</p>}
+    </div>
+  );
+}
+
+function PasswordForm() {
+  const signIn = useSignIn();
+  const [email, setEmail] = useState("");
+  const [password, setPassword] = useState("");
+  const [isMissing, setMissing] = useState(false);
+
+  const submit = (event: SubmitEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const isComplete = email.trim() !== "" && password !== "";
+    setMissing(!isComplete);
+    if (isComplete) signIn.mutate({ email: email.trim(), password });
+  };
+  const error = isMissing
+    ? "Give your e-mail address and your password."
+    : signIn.error && explain(signIn.error);
+  return (
+    <form className={styles.form} onSubmit={submit} noValidate>
+      <Field label="E-mail address">
+        {(ids) => (
+          <input
+            {...ids}
+            type="email"
+            name="email"
+            autoComplete="username"
+            value={email}
+            onChange={(event) => {
+              setEmail(event.target.value);
+            }}
+          />
+        )}
+      </Field>
+      <Field label="Password" error={error}>
+        {(ids) => (
+          <input
+            {...ids}
+            type="password"
+            name="password"
+            autoComplete="current-password"
+            value={password}
+            onChange={(event) => {
+              setPassword(event.target.value);
+            }}
+          />
+        )}
+      </Field>
+      <Button look="primary" type="submit" disabled={signIn.isPending}>
+        {signIn.isPending ? "Signing in…" : "Sign in"}
+      </Button>
+    </form>
+  );
+}
+
+function KeyForm() {
   const signIn = useSignIn();
   const [key, setKey] = useState("");
   const [isMissing, setMissing] = useState(false);
@@ -42,7 +123,7 @@ function SignInForm() {
     event.preventDefault();
     const trimmed = key.trim();
     setMissing(trimmed === "");
-    if (trimmed !== "") signIn.mutate(trimmed);
+    if (trimmed !== "") signIn.mutate({ api_key: trimmed });
   };
   const error = isMissing ? "Paste a key first." : signIn.error && explain(signIn.error);
   return (
@@ -61,7 +142,7 @@ function SignInForm() {
             {...ids}
             type="password"
             name="api_key"
-            autoComplete="current-password"
+            autoComplete="off"
             spellCheck={false}
             value={key}
             onChange={(event) => {
@@ -70,22 +151,9 @@ function SignInForm() {
           />
         )}
       </Field>
-      <Button look="primary" type="submit" disabled={signIn.isPending}>
-        {signIn.isPending ? "Signing in…" : "Sign in"}
+      <Button type="submit" disabled={signIn.isPending}>
+        {signIn.isPending ? "Signing in…" : "Sign in with the key"}
       </Button>
     </form>
   );
-}
-
-function explain(error: Error): string {
-  if (!(error instanceof ApiError)) return error.message;
-  if (error.failure === "signed-out" || error.code === "invalid_api_key") {
-    return "Loraplex does not know this key. Check that it was copied whole and has not been revoked.";
-  }
-  if (error.failure === "limited") {
-    const wait = error.retryAfterSeconds;
-    const when = wait === null ? "in a minute" : `in ${Math.ceil(wait)} seconds`;
-    return `Too many failed attempts from your address. Try again ${when}.`;
-  }
-  return error.message;
 }

@@ -4,6 +4,7 @@ import type { components } from "./schema";
 type Schemas = components["schemas"];
 
 export type Session = Schemas["Session"];
+export type Offer = Schemas["Offer"];
 export type Adapter = Schemas["Adapter"];
 export type Version = Schemas["Version"];
 export type Alias = Schemas["Alias"];
