@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
+from peft.tuners.lora.config import BdLoraConfig, KasaConfig, MontecloraConfig, VeloraConfig
 
 from loraplex.adapters_registry.peft import spec_from_files
 from loraplex.adapters_registry.peft_fields import IGNORED, NOT_SERVED
@@ -75,6 +76,9 @@ SERVED: dict[str, Option] = {
     "lora_dropout": option(target_modules=ALL, lora_dropout=0.4),
     "fan_in_fan_out": option(target_modules=ALL, fan_in_fan_out=True),
     "init_lora_weights": option(target_modules=ALL, init_lora_weights="gaussian"),
+    "init_lora_weights orthogonal": option(target_modules=ALL, init_lora_weights="orthogonal", r=4),
+    "init_lora_weights mica": option(target_modules=ALL, init_lora_weights="mica"),
+    "init_lora_weights eva": option(target_modules=ALL, init_lora_weights="eva"),
     "task_type": option(target_modules=ALL, task_type="CAUSAL_LM"),
     "embed_tokens": option(target_modules=["embed_tokens"]),
     "embed_tokens without copies": option(target_modules=["embed_tokens"], saved=NO_COPIES),
@@ -217,6 +221,32 @@ REFUSED: dict[str, tuple[Option, str]] = {
         "alora_invocation_tokens",
     ),
     "init_lora_weights": (option(target_modules=ALL, init_lora_weights="pissa"), "pissa"),
+    "use_qalora": (option(target_modules=ALL, use_qalora=True, qalora_group_size=4), "QALoRA"),
+    "use_bdlora": (
+        option(
+            target_modules=ALL,
+            r=6,
+            use_bdlora=BdLoraConfig(
+                target_modules_bd_a=["o_proj", "down_proj"],
+                target_modules_bd_b=["q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"],
+                nblocks=2,
+            ),
+        ),
+        "block-diagonal",
+    ),
+    "kasa_config": (option(target_modules=ALL, kasa_config=KasaConfig()), "KaSA"),
+    "monteclora_config": (
+        option(target_modules=ALL, monteclora_config=MontecloraConfig()),
+        "MonteCLoRA",
+    ),
+    "velora_config": (
+        option(target_modules=ALL, velora_config=VeloraConfig(num_groups=4)),
+        "VeLoRA",
+    ),
+    "init_lora_weights lora_ga": (
+        option(target_modules=ALL, init_lora_weights="lora_ga"),
+        "lora_ga",
+    ),
     "init_lora_weights olora": (option(target_modules=ALL, init_lora_weights="olora"), "olora"),
 }
 
