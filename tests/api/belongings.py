@@ -101,8 +101,8 @@ async def rows_of(session: Any, tenant_name: str) -> dict[str, str]:
     for table in tables:
         rows = await session.scalars(
             text(
-                f"SELECT (to_jsonb(r) - 'last_used_at')::text FROM {table} r JOIN tenants t ON t.id = r.tenant_id"
-                " WHERE t.name = :name ORDER BY 1"
+                f"SELECT (to_jsonb(r) - 'last_used_at')::text FROM {table} r"
+                " JOIN tenants t ON t.id = r.tenant_id WHERE t.name = :name ORDER BY 1"
             ),
             {"name": tenant_name},
         )
