@@ -18,7 +18,7 @@ await travel(async (page) => {
   await picture(page, "workers");
 
   await page.goto("/adapters");
-  await page.getByText("This page needs a tenant's key").waitFor();
+  await page.getByText("Only tenants have this page").waitFor();
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByLabel("API key").waitFor();
 });

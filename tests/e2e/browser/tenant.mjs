@@ -1,4 +1,4 @@
-/** A tenant signs in, uploads a good adapter and a broken one, chats with the good one, leaves. */
+/** A tenant signs in, uploads adapters good and broken, chats with the good one, moves its alias, leaves. */
 import assert from "node:assert/strict";
 import { picture, settings, signIn, travel } from "./browser.mjs";
 
@@ -9,6 +9,7 @@ await travel(async (page) => {
   await readHowToCall(page);
   await chat(page);
   await stopAnAnswer(page);
+  await movePointers(page);
   await uploadBrokenAdapter(page);
   await leave(page);
 });
@@ -143,6 +144,36 @@ async function stopAnAnswer(page) {
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByText("Stopped by you.").waitFor();
   await page.getByRole("button", { name: "Send" }).waitFor();
+}
+
+/** An alias to a second version and back by way of a rollout. */
+async function movePointers(page) {
+  await page.getByRole("link", { name: "Upload", exact: true }).click();
+  await page.getByLabel("Adapter folder").setInputFiles(settings.second_folder);
+  await page.getByLabel("Adapter name").fill(settings.good_name);
+  await page.getByRole("button", { name: "Upload", exact: true }).click();
+  await page.getByText("Ready to be called").waitFor();
+  await page.getByRole("link", { name: `Open ${settings.good_name}` }).click();
+
+  const alias = page.getByRole("list", { name: "Aliases" }).getByRole("listitem");
+  await page.getByLabel("Version of the new alias").selectOption("Version 1");
+  await page.getByRole("button", { name: "Add alias" }).click();
+  await alias.getByRole("heading", { name: "prod → v1" }).waitFor();
+  await page.getByLabel("New version of prod").selectOption("Version 2");
+  await alias.getByRole("button", { name: "Move", exact: true }).click();
+  await alias.getByRole("heading", { name: "prod → v2" }).waitFor();
+
+  await page.getByLabel("First share in percent").fill("25");
+  await page.getByRole("button", { name: "Start rollout" }).click();
+  const rollout = page.getByRole("list", { name: "Rollouts" }).getByRole("listitem");
+  await rollout.getByText("25 % get v1").waitFor();
+  await rollout.getByLabel("Share in percent").fill("50");
+  await rollout.getByRole("button", { name: "Set share" }).click();
+  await rollout.getByText("50 % get v1").waitFor();
+  await picture(page, "pointers");
+  await rollout.getByRole("button", { name: "Promote" }).click();
+  await rollout.getByText("promoted").waitFor();
+  await alias.getByRole("heading", { name: "prod → v1" }).waitFor();
 }
 
 async function uploadBrokenAdapter(page) {

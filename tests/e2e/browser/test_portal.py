@@ -72,6 +72,7 @@ def test_a_tenant_uploads_reads_the_verdict_and_chats(
         own_adapters=platform.credentials["tenants"]["acme"]["adapters"],
         good_folder=str(good),
         good_name=good.name,
+        second_folder=str(ADAPTERS / "bullets"),
         broken_files=[str(file) for file in sorted(broken.iterdir())],
         broken_name=broken.name,
         broken_reason=r"\br\b",
@@ -79,6 +80,36 @@ def test_a_tenant_uploads_reads_the_verdict_and_chats(
         answer=case["text"],
         base=BASE,
         max_tokens=EXPECTED["max_tokens"],
+    )
+
+
+def test_people_follow_their_links_and_sign_in_by_password(
+    platform: Platform, travel: Journey
+) -> None:
+    email, tenant = "ada@example.com", "portal-initech"
+    with platform.client(platform.admin_key) as operator:
+        operator.post("/api/v1/admin/tenants", json={"name": tenant}).raise_for_status()
+
+        def link(to: str, role: str) -> str:
+            answer = operator.post(
+                f"/api/v1/admin/tenants/{to}/members", json={"email": email, "role": role}
+            )
+            answer.raise_for_status()
+            told: str = answer.json()["link"]
+            return told
+
+        first_link, second_link = link(tenant, "owner"), link("acme", "viewer")
+    admin = platform.credentials["admin"]
+    travel(
+        "people",
+        admin_link=admin["link"],
+        admin_email=admin["email"],
+        email=email,
+        first_tenant=tenant,
+        first_link=first_link,
+        second_tenant="acme",
+        second_link=second_link,
+        second_adapter=platform.credentials["tenants"]["acme"]["adapters"][0],
     )
 
 

@@ -45,14 +45,14 @@ export function For({ kind }: { kind: Session["kind"] }) {
   const session = useSession();
   if (session.kind === kind) return <Outlet context={session} />;
   return (
-    <Page title="Not for this key" isNarrow>
+    <Page title="Not yours to see" isNarrow>
       <Notice
         tone="info"
-        title={`This page needs ${kind === "tenant" ? "a tenant" : "an operator"}'s key`}
+        title={`Only ${kind === "tenant" ? "tenants" : "operators"} have this page`}
       >
         {kind === "tenant"
-          ? "You are signed in as an operator. Adapters and chats belong to tenants: sign in with a tenant's key to see them."
-          : "You are signed in as a tenant. Workers are shared by all tenants, so only operators see them."}
+          ? "You are among the operators. Adapters and chats belong to tenants: go to a tenant of yours, or sign in with a tenant's key."
+          : "You are in a tenant. Workers are shared by all tenants, so only operators see them."}
       </Notice>
     </Page>
   );

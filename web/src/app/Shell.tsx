@@ -53,22 +53,29 @@ function PlaceName({ session }: { session: Session }) {
     return <span className={styles.tenant}>{session.tenant ?? "Operator"}</span>;
   }
   return (
-    <select
-      aria-label="Tenant"
-      className={styles.places}
-      value={session.tenant ?? ""}
-      disabled={choose.isPending}
-      onChange={(event) => {
-        choose.mutate(event.target.value || null, { onSuccess: () => void navigate("/") });
-      }}
-    >
-      {isOperator && <option value="">Operators</option>}
-      {session.places.map(({ tenant, role }) => (
-        <option key={tenant} value={tenant}>
-          {tenant} ({role})
-        </option>
-      ))}
-    </select>
+    <>
+      <select
+        aria-label="Tenant"
+        className={styles.places}
+        value={session.tenant ?? ""}
+        disabled={choose.isPending}
+        onChange={(event) => {
+          choose.mutate(event.target.value || null, { onSuccess: () => void navigate("/") });
+        }}
+      >
+        {isOperator && <option value="">Operators</option>}
+        {session.places.map(({ tenant, role }) => (
+          <option key={tenant} value={tenant}>
+            {tenant} ({role})
+          </option>
+        ))}
+      </select>
+      {choose.error && (
+        <span className={styles.refused} role="alert">
+          {choose.error.message}
+        </span>
+      )}
+    </>
   );
 }
 

@@ -106,6 +106,30 @@ it("lets the invited choose a password, and sends the token in no address", asyn
   });
 });
 
+it("asks whoever is signed in as the invited for no password", async () => {
+  const offer = {
+    kind: "tenant",
+    email: ADA.person.email,
+    tenant: "globex",
+    role: "viewer",
+    expires_at: "2026-01-02T03:04:05Z",
+    has_account: true,
+  };
+  const { calls } = serve({
+    [SESSION]: json(ADA),
+    "POST /api/v1/session/invitation/look": json(offer),
+    "POST /api/v1/session/invitation": json({ ...ADA, tenant: "globex", role: "viewer" }),
+    ...adapters,
+  });
+  open("/welcome#i.token");
+  expect(await screen.findByRole("heading", { name: "Join globex" })).toBeTruthy();
+  expect(screen.queryByLabelText(/password/i)).toBeNull();
+  await userEvent.click(screen.getByRole("button", { name: "Continue" }));
+  expect(await screen.findByRole("heading", { name: "Adapters" })).toBeTruthy();
+  const sent = calls.find(({ url }) => url.endsWith("/session/invitation"));
+  expect(await sent?.json()).toEqual({ token: "i.token", display_name: "" });
+});
+
 it("says that a used link leads nowhere", async () => {
   const used = problem(404, "x", "invitation_not_found");
   serve({ [SESSION]: signedOut, "POST /api/v1/session/invitation/look": used });

@@ -67,7 +67,7 @@ it("leads to the sign-in when the session has ended", async () => {
 it("does not sign anybody out for a page that is not theirs", async () => {
   serve({ [SESSION]: json(TENANT) });
   open("/admin/workers");
-  expect(await screen.findByText("This page needs an operator's key")).toBeTruthy();
+  expect(await screen.findByText("Only operators have this page")).toBeTruthy();
   expect(screen.getByRole("button", { name: "Sign out" })).toBeTruthy();
 });
 

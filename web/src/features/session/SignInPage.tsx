@@ -7,7 +7,7 @@ import { Logo } from "@/shared/ui/Logo";
 import { Notice } from "@/shared/ui/Notice";
 import { methodsQuery, sessionQuery, useBeginOidc, useSignIn } from "./api";
 import { explain, explainCode } from "./explain";
-import { nextPath } from "./next";
+import { localPath, nextPath } from "./next";
 import styles from "./SignInPage.module.css";
 
 export function SignInPage() {
@@ -27,7 +27,7 @@ export function SignInPage() {
             {explainCode(refused)}
           </Notice>
         )}
-        <ProviderButton next={search.get("next") ?? "/"} />
+        <ProviderButton next={localPath(search)} />
         <PasswordForm />
         <div className={styles.other}>
           <KeyForm />

@@ -1,12 +1,13 @@
 import type { Session } from "@/shared/api/types";
 
-/**
- * Where to go after signing in: a path of this origin, never an address somebody else chose, and
- * a page of the kind that has signed in.
- */
-export function nextPath(search: URLSearchParams, kind: Session["kind"]): string {
+/** Where to go after signing in: a path of this origin, never an address somebody else chose. */
+export function localPath(search: URLSearchParams): string {
   const next = search.get("next") ?? "/";
-  const isLocal = next.startsWith("/") && !next.startsWith("//") && !next.includes("\\");
-  const isOperators = next.startsWith("/admin/");
-  return isLocal && isOperators === (kind === "operator") ? next : "/";
+  return next.startsWith("/") && !next.startsWith("//") && !next.includes("\\") ? next : "/";
+}
+
+/** The same, and a page of the kind that has signed in. */
+export function nextPath(search: URLSearchParams, kind: Session["kind"]): string {
+  const next = localPath(search);
+  return next.startsWith("/admin/") === (kind === "operator") ? next : "/";
 }

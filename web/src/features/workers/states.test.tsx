@@ -33,8 +33,8 @@ it("says of a lost worker that its numbers are old", async () => {
   expect(await screen.findByText(/what it told last/)).toBeTruthy();
 });
 
-it("says what to do when the server will not show them", async () => {
-  serve({ ...SESSION, [WORKERS]: problem(403, "x", "wrong_role") });
+it("says in the server's words why it will not show them", async () => {
+  serve({ ...SESSION, [WORKERS]: problem(403, "This route is for operators.", "wrong_role") });
   open("/admin/workers");
-  expect((await screen.findByRole("alert")).textContent).toMatch(/operator/);
+  expect((await screen.findByRole("alert")).textContent).toMatch(/for operators/);
 });

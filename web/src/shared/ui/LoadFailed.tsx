@@ -27,9 +27,7 @@ export function LoadFailed({ error, onRetry }: { error: Error; onRetry: () => un
         )
       }
     >
-      {failure === "forbidden"
-        ? "This page is for operators. Ask one, or sign in with an operator's key."
-        : error.message}
+      {error.message}
     </Notice>
   );
 }
