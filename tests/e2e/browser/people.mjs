@@ -55,9 +55,12 @@ async function joinAnotherWithAnAccount(page) {
 async function goBetweenTenants(page) {
   const places = page.getByLabel("Tenant", { exact: true });
   assert.equal(await places.inputValue(), settings.second_tenant);
+  const upload = page.getByRole("link", { name: "Upload an adapter" });
+  assert.equal(await upload.count(), 0, "a viewer is offered no upload");
   await picture(page, "member-of-two");
   await places.selectOption(settings.first_tenant);
   await page.getByText("No adapters yet").waitFor();
+  await upload.waitFor();
   await places.selectOption(settings.second_tenant);
   await page.getByRole("link", { name: settings.second_adapter, exact: true }).waitFor();
 }

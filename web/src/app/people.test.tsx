@@ -54,8 +54,8 @@ it("offers the identity provider where there is one", async () => {
   expect(screen.getByText(/has not verified your e-mail address/)).toBeTruthy();
 });
 
-it("lets a person go to another of their tenants", async () => {
-  const there = { ...ADA, tenant: "globex", role: "viewer" };
+it("lets a person go to another of their tenants, and offers what they may do there", async () => {
+  const there = { ...ADA, tenant: "globex", role: "viewer", scopes: ["adapters.read"] };
   const { calls } = serve({
     [SESSION]: json(ADA),
     "PATCH /api/v1/session": json(there),
@@ -65,6 +65,7 @@ it("lets a person go to another of their tenants", async () => {
   await userEvent.selectOptions(await screen.findByLabelText("Tenant"), "globex");
   const chosen = await screen.findByRole<HTMLOptionElement>("option", { name: "globex (viewer)" });
   expect(chosen.selected).toBe(true);
+  expect(screen.queryByRole("link", { name: /Upload|Chat/ })).toBeNull();
   const sent = calls.find(({ method }) => method === "PATCH");
   expect(await sent?.json()).toEqual({ tenant: "globex" });
 });

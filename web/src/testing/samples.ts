@@ -15,13 +15,14 @@ export const TENANT: Session = {
   tenant_state: "active",
   base_model: "smollm2-135m-instruct",
   role: "owner",
-  scopes: [],
+  scopes: ["adapters.read", "adapters.write", "models.call"],
   person: null,
   places: [],
 };
 export const OPERATOR: Session = {
   ...TENANT,
   kind: "operator",
+  scopes: [],
   tenant: null,
   tenant_state: null,
   role: "admin",

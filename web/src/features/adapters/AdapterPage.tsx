@@ -1,5 +1,6 @@
 import { useParams } from "react-router";
 import { useSession } from "@/features/session/current";
+import { May } from "@/features/session/May";
 import { ButtonLink } from "@/shared/ui/Button";
 import { LoadFailed, Stale } from "@/shared/ui/LoadFailed";
 import { Card, Page } from "@/shared/ui/Page";
@@ -18,9 +19,11 @@ export function AdapterPage() {
     <Page
       title={name}
       actions={
-        <ButtonLink to={`/upload?name=${encodeURIComponent(name)}`}>
-          Upload a new version
-        </ButtonLink>
+        <May scope="adapters.write">
+          <ButtonLink to={`/upload?name=${encodeURIComponent(name)}`}>
+            Upload a new version
+          </ButtonLink>
+        </May>
       }
     >
       <AdapterDetails name={name} />
@@ -45,13 +48,15 @@ function AdapterDetails({ name }: { name: string }) {
           <Card
             title="Model names"
             actions={
-              <ButtonLink
-                to={`/chat?model=${encodeURIComponent(names[0].model)}`}
-                look="primary"
-                isSmall
-              >
-                Chat with it
-              </ButtonLink>
+              <May scope="models.call">
+                <ButtonLink
+                  to={`/chat?model=${encodeURIComponent(names[0].model)}`}
+                  look="primary"
+                  isSmall
+                >
+                  Chat with it
+                </ButtonLink>
+              </May>
             }
           >
             <ModelNames names={names} />

@@ -1,4 +1,5 @@
 import { useSearchParams } from "react-router";
+import { May } from "@/features/session/May";
 import { Button, ButtonLink } from "@/shared/ui/Button";
 import { EmptyState } from "@/shared/ui/EmptyState";
 import { LoadFailed, Stale } from "@/shared/ui/LoadFailed";
@@ -14,9 +15,11 @@ export function AdaptersPage() {
       title="Adapters"
       lead="Your fine-tunes of the base model. Each is called by name, and every upload is a version that never changes."
       actions={
-        <ButtonLink to="/upload" look="primary">
-          Upload an adapter
-        </ButtonLink>
+        <May scope="adapters.write">
+          <ButtonLink to="/upload" look="primary">
+            Upload an adapter
+          </ButtonLink>
+        </May>
       }
     >
       <Adapters />
@@ -71,9 +74,11 @@ function FirstAdapter() {
     <EmptyState
       title="No adapters yet"
       action={
-        <ButtonLink to="/upload" look="primary">
-          Upload your first
-        </ButtonLink>
+        <May scope="adapters.write">
+          <ButtonLink to="/upload" look="primary">
+            Upload your first
+          </ButtonLink>
+        </May>
       }
     >
       Upload the folder that PEFT&rsquo;s <code>save_pretrained</code> wrote. A moment after it is

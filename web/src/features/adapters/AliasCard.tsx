@@ -1,4 +1,5 @@
 import type { Alias, Version } from "@/shared/api/types";
+import { May } from "@/features/session/May";
 import { LoadFailed, Stale } from "@/shared/ui/LoadFailed";
 import { Notice } from "@/shared/ui/Notice";
 import { Card } from "@/shared/ui/Page";
@@ -30,11 +31,13 @@ export function AliasCard({ adapter, versions }: { adapter: string; versions: Ve
               <AliasRow key={alias.alias} alias={alias} versions={ready} actions={actions} />
             ))}
           </ul>
-          <NewAlias
-            taken={aliases.data.map(({ alias }) => alias)}
-            versions={ready}
-            actions={actions}
-          />
+          <May scope="adapters.write">
+            <NewAlias
+              taken={aliases.data.map(({ alias }) => alias)}
+              versions={ready}
+              actions={actions}
+            />
+          </May>
         </>
       )}
     </Card>

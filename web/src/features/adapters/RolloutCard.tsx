@@ -1,4 +1,5 @@
 import type { Version } from "@/shared/api/types";
+import { May } from "@/features/session/May";
 import { LoadFailed, Stale } from "@/shared/ui/LoadFailed";
 import { Notice } from "@/shared/ui/Notice";
 import { Card } from "@/shared/ui/Page";
@@ -33,11 +34,13 @@ export function RolloutCard({ adapter, versions }: { adapter: string; versions: 
               <RolloutRow key={rollout.id} rollout={rollout} actions={actions} />
             ))}
           </ul>
-          {set.length > 0 && ready.length > 1 ? (
-            <NewRollout aliases={set} versions={ready} actions={actions} />
-          ) : (
-            <p className={styles.note}>It takes an alias and two ready versions to start one.</p>
-          )}
+          <May scope="adapters.write">
+            {set.length > 0 && ready.length > 1 ? (
+              <NewRollout aliases={set} versions={ready} actions={actions} />
+            ) : (
+              <p className={styles.note}>It takes an alias and two ready versions to start one.</p>
+            )}
+          </May>
         </>
       )}
     </Card>

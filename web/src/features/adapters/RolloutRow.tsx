@@ -1,5 +1,6 @@
 import { useState } from "react";
 import type { Rollout } from "@/shared/api/types";
+import { May } from "@/features/session/May";
 import { formatCount } from "@/shared/format";
 import { Ago } from "@/shared/ui/Ago";
 import { Button } from "@/shared/ui/Button";
@@ -35,7 +36,11 @@ export function RolloutRow({ rollout, actions }: { rollout: Rollout; actions: Ro
         {formatCount(rollout.observed_errors)} of {formatCount(rollout.observed_requests)} requests
         failed; rolled back above {rollout.error_rate_limit} %.
       </p>
-      {rollout.ended_at === null && <Controls rollout={rollout} actions={actions} />}
+      {rollout.ended_at === null && (
+        <May scope="adapters.write">
+          <Controls rollout={rollout} actions={actions} />
+        </May>
+      )}
     </li>
   );
 }

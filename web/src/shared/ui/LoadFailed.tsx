@@ -5,7 +5,7 @@ import { Notice } from "./Notice";
 const TITLES: Record<Failure, string> = {
   network: "Loraplex cannot be reached",
   "signed-out": "You are signed out",
-  forbidden: "This is not yours to see",
+  forbidden: "Not allowed",
   missing: "Not found",
   limited: "Too many requests",
   refused: "The request was refused",
