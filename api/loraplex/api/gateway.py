@@ -74,7 +74,7 @@ from loraplex.engine.protocol.describe import load_or_describe, locate_model
 from loraplex.engine.protocol.tracing import start_tracing
 from loraplex.platform.admission.recovery import Recovery
 from loraplex.platform.admission.service import Admission
-from loraplex.platform.database.changes import Changes
+from loraplex.platform.database.changes import MAX_CACHE_SECONDS, Changes
 from loraplex.platform.database.migrate import expected_revision
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.idempotency.service import Idempotency
@@ -285,7 +285,7 @@ async def _connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> S
             lost_after=timedelta(seconds=settings.recovery_lost_seconds),
         ),
         prices=price_book,
-        catalogue=Catalogue([table.base_name]),
+        catalogue=Catalogue([table.base_name], base_seconds=MAX_CACHE_SECONDS),
         fleet=fleet,
         adapter_refs=AdapterRefs(objects, fleet),
         table=table,

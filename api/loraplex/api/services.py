@@ -84,7 +84,8 @@ class Services:
     draining: Draining
 
 
-def services_of(request: Request) -> Services:
+async def services_of(request: Request) -> Services:
+    """A coroutine, because FastAPI runs plain functions in a thread: a switch to and fro."""
     services: Services = request.app.state.services
     return services
 

@@ -157,6 +157,25 @@ async def test_a_base_resolves_to_itself(
     assert resolved.version is None
 
 
+async def test_bases_are_remembered_as_long_as_is_said(
+    database: Database, tenant: TenantPrincipal, base: ModuleTable
+) -> None:
+    asking, remembering = Catalogue(), Catalogue(base_seconds=60)
+    other = replace(tenant, models=frozenset({"support"}))
+    for catalogue in (asking, remembering):
+        assert catalogue.remembered_base(tenant, base.base_name) is None
+        with pytest.raises(ModelNotFound):  # and rolls back what was read with it
+            async with database.unit_of_work(tenant.tenant_id) as session:
+                await catalogue.resolve(session, tenant, "nothing-of-this-name")
+    assert asking.remembered_base(tenant, base.base_name) is None
+    async with database.unit_of_work(tenant.tenant_id) as session:
+        resolved = await asking.resolve(session, tenant, base.base_name)
+    assert remembering.remembered_base(tenant, base.base_name) == resolved
+    assert remembering.remembered_base(tenant, "support") is None
+    with pytest.raises(ModelNotFound):
+        remembering.remembered_base(other, base.base_name)
+
+
 async def test_a_bare_name_means_the_newest_ready_version(
     database: Database, system_database: Database, tenant: TenantPrincipal, base: ModuleTable
 ) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -51,6 +52,22 @@ async def test_a_price_holds_from_its_moment_on_for_those_it_is_for(
     assert (await book.current(theirs, base, now=at)).input_micros_per_million == 7
     async with system_database.unit_of_work() as session:
         assert (await price_by_id(session, own.id)).input_micros_per_million == 3
+
+
+async def test_those_who_ask_at_once_ask_postgres_once(
+    database: Database, system_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant_id, _ = await new_tenant(system_database)
+    begun, unit_of_work = [], database.unit_of_work
+
+    def counting(of: TenantId | None = None) -> object:
+        begun.append(of)
+        return unit_of_work(of)
+
+    monkeypatch.setattr(database, "unit_of_work", counting)
+    book, base = PriceBook(database), f"base-{uuid4().hex}"
+    assert await asyncio.gather(*(book.current(tenant_id, base) for _ in range(5))) == [FREE] * 5
+    assert begun == [tenant_id]
 
 
 async def test_a_price_that_is_new_is_seen_within_seconds_or_at_once_when_told(

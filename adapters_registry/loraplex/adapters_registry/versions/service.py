@@ -1,7 +1,7 @@
 """Finds the version a model name means, and lists exactly what can be called."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from uuid import UUID
 
 import msgspec
@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.errors import AdapterNotFound, ModelNotFound, VersionNotFound
 from loraplex.adapters_registry.versions import pointers
-from loraplex.adapters_registry.versions.models import BaseModel
+from loraplex.adapters_registry.versions.bases import KnownBases, base_among, check_may_call
 from loraplex.adapters_registry.versions.names import (
     LATEST,
     ModelName,
@@ -46,10 +46,19 @@ class Catalogue:
 
     `base_names` are the bases this gateway serves; None stands for every registered one. What
     lies outside them is neither listed nor callable.
+
+    Which bases there are it remembers for `base_seconds`: they change when an operator deploys
+    another one. What tenants' names mean is asked for every time.
     """
 
-    def __init__(self, base_names: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        base_names: Collection[str] | None = None,
+        *,
+        base_seconds: float = 0.0,
+    ) -> None:
         self.base_names = base_names
+        self._bases = KnownBases(base_names, base_seconds)
         # A ready version's spec never changes; keyed by row, so tenants share nothing here.
         self._specs: OrderedDict[UUID, AdapterSpec] = OrderedDict()
 
@@ -61,17 +70,14 @@ class Catalogue:
         While a rollout splits the name, `sticky_key` decides: the same key gets the same version.
         """
         rows = VersionRepository(session)
-        for base in await self._bases(rows):
-            if base.name == model:
-                _check_may_call(principal, base.name, model)
-                created = int(base.created_at.timestamp())
-                return ResolvedModel(base.name, Digest(base.digest), base.name, created)
+        if (found := base_among(await self._bases.all(rows), principal, model)) is not None:
+            return found
         name = parse_model_name(model)
         if name is None or name.tenant not in (None, principal.tenant_name):
             raise ModelNotFound(model)
-        _check_may_call(principal, name.adapter, model)
+        check_may_call(principal, name.adapter, model)
         row = await self._meant(rows, principal, name, sticky_key)
-        if row is None or not self._serves(row.base):
+        if row is None or not self._bases.serves(row.base.name):
             raise ModelNotFound(model, await self._why_not(rows, principal, name))
         adapter, version, base = row
         alias = None if name.alias == LATEST else name.alias
@@ -87,10 +93,14 @@ class Catalogue:
             weights_key=blob_key(principal.namespace, Digest(version.weights_digest)),
         )
 
+    def remembered_base(self, principal: TenantPrincipal, model: str) -> ResolvedModel | None:
+        """What `resolve` gives for a base's name, where that needs no question to Postgres."""
+        return self._bases.remembered(principal, model)
+
     async def check_known(self, session: AsyncSession, tenant_id: TenantId, name: str) -> None:
         """Raise ModelNotFound unless there is a base, or an adapter of the tenant, of this name."""
         rows = VersionRepository(session)
-        if name in [base.name for base in await self._bases(rows)]:
+        if name in [base.base_name for base in await self._bases.all(rows)]:
             return
         if await rows.adapter(tenant_id, name) is None:
             raise ModelNotFound(name)
@@ -104,9 +114,9 @@ class Catalogue:
         """
         rows = VersionRepository(session)
         found = [
-            CallableModel(base.name, int(base.created_at.timestamp()), PLATFORM, parent=None)
-            for base in await self._bases(rows)
-            if principal.may_call(base.name)
+            CallableModel(base.base_name, base.created, PLATFORM, parent=None)
+            for base in await self._bases.all(rows)
+            if principal.may_call(base.base_name)
         ]
         for is_bare, named in (
             (True, await pointers.bare_names(session, principal.tenant_id)),
@@ -114,7 +124,7 @@ class Catalogue:
         ):
             for pointer in named:
                 version = pointer.main_version
-                if version is None or not self._serves(pointer.base):
+                if version is None or not self._bases.serves(pointer.base.name):
                     continue
                 if not principal.may_call(pointer.adapter.name):
                     continue
@@ -197,12 +207,6 @@ class Catalogue:
             return None
         return CallableVersion(pointer.adapter, version, pointer.base)
 
-    async def _bases(self, rows: VersionRepository) -> Sequence[BaseModel]:
-        return [base for base in await rows.bases() if self._serves(base)]
-
-    def _serves(self, base: BaseModel) -> bool:
-        return self.base_names is None or base.name in self.base_names
-
     async def _spec(
         self, rows: VersionRepository, principal: TenantPrincipal, version_id: UUID
     ) -> AdapterSpec:
@@ -233,9 +237,3 @@ class Catalogue:
         version, base = found
         why = obstacle(version, base)
         return "" if why is None else f" Version {version.number} {why}."
-
-
-def _check_may_call(principal: TenantPrincipal, name: str, model: str) -> None:
-    """Raise ModelNotFound for what the credential is not for, whether or not it exists."""
-    if not principal.may_call(name):
-        raise ModelNotFound(model, " This key is for other models.")

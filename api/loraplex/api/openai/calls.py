@@ -47,11 +47,13 @@ async def resolve(
     Whatever the answer becomes from here on, its `x-adapter-version` tells which one it was. A
     worker is told of its adapter at once, so that it comes nearer while the prompt is read.
     """
-    sticky_key = conversation_of(request, body, request_id)
-    async with services.database.unit_of_work(principal.tenant_id) as session:
-        resolved = await services.catalogue.resolve(
-            session, principal, body.model, sticky_key=sticky_key
-        )
+    resolved = services.catalogue.remembered_base(principal, body.model)
+    if resolved is None:
+        sticky_key = conversation_of(request, body, request_id)
+        async with services.database.unit_of_work(principal.tenant_id) as session:
+            resolved = await services.catalogue.resolve(
+                session, principal, body.model, sticky_key=sticky_key
+            )
     services.adapter_refs.foretell(principal, resolved)
     pin(request, served_version(principal, resolved))
     return resolved

@@ -7,7 +7,7 @@ commit, or stay on the pooled connection for its next borrower.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sqlalchemy import Connection, event, func, select, text
+from sqlalchemy import Connection, bindparam, event, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, SessionTransaction
 
@@ -18,6 +18,7 @@ from loraplex.platform.tenancy.identity import TenantId
 
 TENANT_SETTING = "loraplex.tenant_id"
 CONNECT_SECONDS = 10
+SET_TENANT = select(func.set_config(TENANT_SETTING, bindparam("tenant"), True))
 
 
 class TenantSession(Session):
@@ -29,18 +30,23 @@ def set_tenant(session: Session, _: SessionTransaction, connection: Connection) 
     """Tell the transaction that has just begun whose rows it may see."""
     tenant_id = session.info.get("tenant_id")
     if tenant_id is not None:
-        connection.execute(select(func.set_config(TENANT_SETTING, str(tenant_id), True)))
+        connection.execute(SET_TENANT, {"tenant": str(tenant_id)})
 
 
 class Database:
     """One role's connections to Postgres. Belongs to the event loop that first uses it."""
 
     def __init__(self, url: str, *, pool_size: int = 5) -> None:
-        """`url` is any Postgres URL. Nothing connects before the first unit of work."""
+        """`url` is any Postgres URL. Nothing connects before the first unit of work.
+
+        At a peak it opens up to twice `pool_size` connections. They stay, the last one used first:
+        to open one costs as much as ten units of work, just when there is no time for it.
+        """
         self.engine = create_async_engine(
             sqlalchemy_url(url),
-            pool_size=pool_size,
-            max_overflow=pool_size,
+            pool_size=2 * pool_size,
+            max_overflow=0,
+            pool_use_lifo=True,
             pool_timeout=CONNECT_SECONDS,
             hide_parameters=True,  # an error's text is logged, and may reach a person
             connect_args={"connect_timeout": CONNECT_SECONDS, **KEEPALIVES},

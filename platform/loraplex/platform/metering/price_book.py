@@ -1,11 +1,13 @@
 """Which price applies now: read from Postgres, and remembered while nothing is new."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 from sqlalchemy import or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -34,6 +36,7 @@ class PriceBook:
         self._database = database
         self._monotonic = monotonic
         self._remembered: dict[TenantId, Remembered] = {}
+        self._turns: WeakValueDictionary[TenantId, asyncio.Lock] = WeakValueDictionary()
 
     async def current(
         self, tenant_id: TenantId, base_model: str, *, now: datetime | None = None
@@ -46,14 +49,24 @@ class PriceBook:
         self._remembered.clear()
 
     async def _prices(self, tenant_id: TenantId) -> list[Price]:
-        remembered = self._remembered.get(tenant_id)
-        if remembered is None or remembered.until <= self._monotonic():
+        if (known := self._known(tenant_id)) is not None:
+            return known
+        # Requests that wait for the same answer ask once.
+        async with self._turns.setdefault(tenant_id, asyncio.Lock()):
+            if (known := self._known(tenant_id)) is not None:
+                return known
             until = self._monotonic() + MAX_CACHE_SECONDS
             async with self._database.unit_of_work(tenant_id) as session:
-                remembered = Remembered(await prices_of(session, tenant_id), until)
+                prices = await prices_of(session, tenant_id)
             if len(self._remembered) >= REMEMBERED_TENANTS:
                 self._remembered.clear()
-            self._remembered[tenant_id] = remembered
+            self._remembered[tenant_id] = Remembered(prices, until)
+            return prices
+
+    def _known(self, tenant_id: TenantId) -> list[Price] | None:
+        remembered = self._remembered.get(tenant_id)
+        if remembered is None or remembered.until <= self._monotonic():
+            return None
         return remembered.prices
 
 
