@@ -5,9 +5,22 @@ Both listing and calling ask here, and nobody decides it elsewhere.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, Select, and_, false, func, or_, select, true
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    false,
+    func,
+    or_,
+    select,
+    true,
+)
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased, defer
 
@@ -18,6 +31,8 @@ from loraplex.adapters_registry.versions.names import LATEST, PROD
 from loraplex.adapters_registry.versions.standing import is_callable
 from loraplex.platform.tenancy.identity import TenantId
 
+ANY: Final = "*"
+"""Stands for every alias but LATEST; no alias's name."""
 PointerSelect = Select[Adapter, BaseModel, Alias | None, Rollout | None, AdapterVersion | None]
 
 
@@ -70,12 +85,9 @@ async def pointer(
 
     None when there is no such adapter, or no such alias is set.
     """
-    if alias == LATEST:
-        statement = pointed(tenant_id, false(), or_newest=True)
-    else:
-        statement = pointed(tenant_id, Alias.name == (alias or PROD), or_newest=alias is None)
-    rows = await session.execute(statement.where(Adapter.name == adapter_name))
-    found = gathered(rows)
+    statement = _MEANINGS[alias if alias in (None, LATEST) else ANY]
+    values = {"tenant": tenant_id, "adapter": adapter_name, "alias": alias or PROD}
+    found = gathered(await session.execute(statement, values))
     return found[0] if found else None
 
 
@@ -91,7 +103,9 @@ async def aliases_set(session: AsyncSession, tenant_id: TenantId) -> Sequence[Po
     return gathered(rows)
 
 
-def pointed(tenant_id: TenantId, which: ColumnElement[bool], *, or_newest: bool) -> PointerSelect:
+def pointed(
+    tenant_id: "TenantId | BindParameter[TenantId]", which: ColumnElement[bool], *, or_newest: bool
+) -> PointerSelect:
     """A row for each callable version of each name; one without a version where there is none.
 
     The names are the aliases `which` says of each live adapter; with `or_newest` an adapter that
@@ -148,6 +162,20 @@ def pointed(tenant_id: TenantId, which: ColumnElement[bool], *, or_newest: bool)
         .options(defer(AdapterVersion.spec), defer(BaseModel.module_table))
         .order_by(Adapter.name, Alias.name)
     )
+
+
+def _of_adapter(which: ColumnElement[bool], *, or_newest: bool) -> PointerSelect:
+    pointers = pointed(bindparam("tenant"), which, or_newest=or_newest)
+    return pointers.where(Adapter.name == bindparam("adapter"))
+
+
+_IS_ALIAS = Alias.name == bindparam("alias")
+_MEANINGS: Final[dict[str | None, PointerSelect]] = {
+    LATEST: _of_adapter(false(), or_newest=True),
+    None: _of_adapter(_IS_ALIAS, or_newest=True),
+    ANY: _of_adapter(_IS_ALIAS, or_newest=False),
+}
+"""Of names that are called, by their alias. Made once: that takes longer than to ask them does."""
 
 
 def gathered(
