@@ -20,6 +20,7 @@ def test_a_gateway_with_everything_it_needs_is_ready(gateway: RunningGateway) ->
     assert answer.json() == {
         "ready": True,
         "parts": dict.fromkeys(("gateway", "database", "object_store", "workers", "start"), "ok"),
+        "switched": [],
     }
 
 
@@ -68,5 +69,6 @@ def test_metrics_made_without_a_shared_directory_are_this_process_own(tmp_path: 
     first, second = Metrics(), Metrics()
     first.calls.ended.labels(BASE, "completed").inc()
     fleet = type("NoFleet", (), {"workers": lambda self: []})()
-    assert b'outcome="completed"' in first.text(fleet)
-    assert b'outcome="completed"' not in second.text(fleet)
+    counted = f'loraplex_calls_total{{model_name="{BASE}",outcome="completed"}} 1.0'.encode()
+    assert counted in first.text(fleet)
+    assert counted not in second.text(fleet)

@@ -1,17 +1,14 @@
 """`loraplex adapter quarantine` and `release`: an operator's, straight to the database."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.versions import quarantine
-from loraplex.adapters_registry.versions.views import VersionView
-from loraplex.platform.audit.actors import Actor
-from loraplex.platform.operator_commands import in_transaction
-from loraplex.platform.secrets import SecretKeys
-from loraplex.platform.settings import Settings
-from loraplex.platform.tenancy.administration import TenantAdministration
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+    from loraplex.adapters_registry.versions.views import VersionView
+    from loraplex.platform.settings import Settings
 
 Name = Annotated[str, typer.Argument(help="The adapter's name.")]
 Number = Annotated[int, typer.Argument(min=1, help="The version's number.")]
@@ -26,7 +23,14 @@ def put_away(
 ) -> None:
     """Make a version uncallable from the next request on; for operators."""
 
-    async def action(session: AsyncSession, settings: Settings) -> VersionView:
+    # Only here: the packages of the database take half a second, which `--help` need not wait.
+    from loraplex.adapters_registry.versions import quarantine
+    from loraplex.platform.audit.actors import Actor
+    from loraplex.platform.operator_commands import in_transaction
+    from loraplex.platform.secrets import SecretKeys
+    from loraplex.platform.tenancy.administration import TenantAdministration
+
+    async def action(session: "AsyncSession", settings: "Settings") -> "VersionView":
         administration = TenantAdministration(SecretKeys.from_settings(settings))
         owner = await administration.find_tenant(session, tenant)
         actor = Actor.command_line()
@@ -38,7 +42,14 @@ def put_away(
 def release(name: Name, number: Number, tenant: Tenant) -> None:
     """Undo a quarantine; for operators."""
 
-    async def action(session: AsyncSession, settings: Settings) -> VersionView:
+    # Only here: the packages of the database take half a second, which `--help` need not wait.
+    from loraplex.adapters_registry.versions import quarantine
+    from loraplex.platform.audit.actors import Actor
+    from loraplex.platform.operator_commands import in_transaction
+    from loraplex.platform.secrets import SecretKeys
+    from loraplex.platform.tenancy.administration import TenantAdministration
+
+    async def action(session: "AsyncSession", settings: "Settings") -> "VersionView":
         administration = TenantAdministration(SecretKeys.from_settings(settings))
         owner = await administration.find_tenant(session, tenant)
         return await quarantine.release(session, Actor.command_line(), owner, name, number)

@@ -38,8 +38,12 @@ READY, REJECTED = VersionStatus.READY, VersionStatus.REJECTED
 
 async def told(uploaded: "Uploaded") -> list[tuple[str, object]]:
     """The events of the version so far, with what they say of reasons."""
-    mine = WebhookEvent.tenant_id == uploaded.tenant.tenant_id
-    statement = select(WebhookEvent).where(mine).order_by(WebhookEvent.created_at)
+    statement = (
+        select(WebhookEvent)
+        .where(WebhookEvent.tenant_id == uploaded.tenant.tenant_id)
+        .where(WebhookEvent.type.startswith("adapter.version."))
+        .order_by(WebhookEvent.created_at)
+    )
     async with uploaded.database.unit_of_work() as session:
         events = (await session.scalars(statement)).all()
     return [(event.type, event.data.get("reasons")) for event in events]

@@ -181,7 +181,8 @@ def test_the_command_line_turns_them_without_a_gateway(
     monkeypatch.setenv("LORAPLEX_DATABASE_SYSTEM_URL", url)
     runner = CliRunner()
     on = runner.invoke(switch_commands, ["on", "read_only", "--reason", "moving house"])
-    assert (on.exit_code, on.stdout) == (0, "read_only is on.\n")
+    # A gateway in this process may log beside it that it has heard.
+    assert (on.exit_code, on.stdout.splitlines()[-1]) == (0, "read_only is on.")
     eventually(
         "it to be in force", lambda: mine.delete("/api/v1/adapters/none").status_code == 503, 5
     )

@@ -30,9 +30,13 @@ def read(client: httpx.Client, path: str = "/api/v1/audit", **query: Any) -> lis
 
 def test_the_newest_line_comes_first_and_pages_hide_and_repeat_none(mine: httpx.Client) -> None:
     lines = read(mine)
-    assert [line["action"] for line in lines] == ["webhook.deleted", *["webhook.created"] * 3]
+    assert [line["action"] for line in lines] == [
+        "webhook.deleted",
+        *["webhook.created"] * 3,
+        "api_key.created",
+    ]
     paged, cursor = [], None
-    for _ in range(4):
+    for _ in range(5):
         query = {"limit": "1"} | ({} if cursor is None else {"cursor": cursor})
         page = mine.get("/api/v1/audit", params=query).json()
         paged += page["data"]
@@ -41,7 +45,7 @@ def test_the_newest_line_comes_first_and_pages_hide_and_repeat_none(mine: httpx.
 
 
 def test_lines_are_found_by_action_actor_target_and_time(mine: httpx.Client) -> None:
-    newest, third, second, first = read(mine)
+    newest, third, second, first, _ = read(mine)
     assert read(mine, action="webhook.deleted") == [newest]
     assert read(mine, target=first["target"]["id"]) == [newest, first]
     assert read(mine, target_kind="alias") == []

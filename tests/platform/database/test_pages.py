@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import delete, insert, select
 
+from loraplex.platform.admission.models import Limits
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.pages import InvalidCursor, Keyset, Page, PageRequest
 from loraplex.platform.database.sessions import Database
@@ -48,7 +49,10 @@ class List:
 
     async def clear(self) -> None:
         async with self.database.unit_of_work() as session:
-            await session.execute(delete(Tenant).where(Tenant.name.startswith(self.mark)))
+            mine = Tenant.name.startswith(self.mark)
+            ids = select(Tenant.id).where(mine)
+            await session.execute(delete(Limits).where(Limits.tenant_id.in_(ids)))
+            await session.execute(delete(Tenant).where(mine))
 
     async def page(self, keyset: Keyset, limit: int, cursor: str | None) -> Page[tuple[UUID]]:
         mine = select(Tenant.id).where(Tenant.name.startswith(self.mark))
@@ -138,6 +142,7 @@ async def test_a_cursor_outlives_the_row_it_names(tenants: List, system_database
     page = await tenants.page(NEWEST, 1, None)
     assert page.items == [(first,)]
     async with system_database.unit_of_work() as session:
+        await session.execute(delete(Limits).where(Limits.tenant_id == first))
         await session.execute(delete(Tenant).where(Tenant.id == first))
     assert (await tenants.page(NEWEST, 5, page.next_cursor)).items == [(second,), (third,)]
 

@@ -52,17 +52,22 @@ class RateLimitExceeded(LimitRefusal):
     sentence = "This {subject} may use {limit} {unit}; {used} are used."
 
 
-class BudgetHeld(LimitRefusal):
-    """What is left of a budget is held by requests that run; they may leave enough of it."""
+class BudgetRefusal(LimitRefusal):
+    """What is left of a budget is less than this request may cost."""
 
     kind, code = Kind.LIMITED, "insufficient_quota"
+
+
+class BudgetHeld(BudgetRefusal):
+    """What is left of it is held by requests that run; they may leave enough of it."""
+
     sentence = "This {subject} may spend {limit} {unit}; {used} are spent or held by what runs."
 
 
-class BudgetExhausted(LimitRefusal):
-    """What is left of a budget is less than this request may cost; waiting does not help."""
+class BudgetExhausted(BudgetRefusal):
+    """Waiting does not help."""
 
-    kind, code = Kind.EXHAUSTED, "insufficient_quota"
+    kind = Kind.EXHAUSTED
     sentence = "This {subject} may spend {limit} {unit}; {used} are spent."
 
 

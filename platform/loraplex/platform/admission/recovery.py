@@ -246,9 +246,16 @@ async def settle_abandoned(system: Database) -> int:
             )
         ).all()
     admission = Admission(system, "nobody")
+    settled = 0
     for row in rows:
-        await settle(system, admission, lapsed_of(row), Verdict(Outcome.LOST, CallUsage()))
-    return len(rows)
+        try:
+            await settle(system, admission, lapsed_of(row), Verdict(Outcome.LOST, CallUsage()))
+            settled += 1
+        except AWAY:
+            raise
+        except Exception:  # one bill that cannot be written must not keep the others from it
+            log.exception("not_recovered", request_id=row.request_id)
+    return settled
 
 
 def lapsed_of(row: Reservation) -> Lapsed:

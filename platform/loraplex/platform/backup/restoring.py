@@ -96,10 +96,23 @@ def _opened(source: Path, data_dir: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=".restore-", dir=data_dir.parent) as scratch:
         try:
             with tarfile.open(source, "r:") as archive:
-                archive.extractall(scratch, filter="data")
+                _unpack(archive, Path(scratch))
         except (OSError, tarfile.TarError) as error:
             raise BackupDamaged(f"{source} cannot be opened as a backup: {error}") from error
         yield Path(scratch)
+
+
+def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
+    """Files alone, and none outside the folder; Pythons before 3.11.4 have no filters for it."""
+    for member in archive:
+        place = (folder / member.name).resolve()
+        if not (member.isfile() or member.isdir()) or not place.is_relative_to(folder.resolve()):
+            raise BackupDamaged(f"The archive holds {member.name!r}, which no backup has.")
+        body = archive.extractfile(member)
+        if body is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("wb") as file:
+                shutil.copyfileobj(body, file)
 
 
 def _check_empty(data_dir: Path) -> None:

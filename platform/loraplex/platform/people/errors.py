@@ -17,7 +17,7 @@ class InvalidLogin(DomainError):
 class TooManyLogins(DomainError):
     """Too many wrong passwords for one account; it may be tried again after a while."""
 
-    kind, code = Kind.LIMITED, "too_many_failures"
+    kind, code = Kind.LIMITED, "too_many_logins"
 
     def __init__(self, limit: int, retry_after_seconds: int) -> None:
         super().__init__(
@@ -146,7 +146,7 @@ class MemberNotFound(DomainError):
 class NoSuchInvitation(DomainError):
     """The tenant has no such open invitation."""
 
-    kind, code = Kind.NOT_FOUND, "invitation_not_found"
+    kind, code = Kind.NOT_FOUND, "no_such_invitation"
 
     def __init__(self, invitation_id: object) -> None:
         super().__init__(
