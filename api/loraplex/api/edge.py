@@ -17,6 +17,8 @@ from loraplex.api.arrival import name_request
 from loraplex.api.errors import INTERNAL, render, respond
 from loraplex.api.metrics import Metrics
 from loraplex.api.refusals import BodyTooLarge
+from loraplex.api.validation import refuse_nul_in_address
+from loraplex.engine.protocol.errors import DomainError
 from loraplex.engine.protocol.tracing import TRACEPARENT, Span, SpanKind, Tracing
 from loraplex.platform.logs import bind_request, bound_fields
 
@@ -103,6 +105,11 @@ class Edge:
         if declared.isdecimal() and int(declared) > limit_bytes:
             refusal = render(scope["path"], BodyTooLarge(limit_bytes))
             await refusal(scope, receive, answer)
+            return
+        try:
+            refuse_nul_in_address(scope["path"], scope["query_string"])
+        except DomainError as error:
+            await render(scope["path"], error)(scope, receive, answer)
             return
         await self._app(scope, _limited(receive, limit_bytes), answer)
 

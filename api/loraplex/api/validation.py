@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 import pydantic
 import pydantic_core
@@ -12,6 +13,7 @@ from loraplex.api.refusals import (
     InvalidJson,
     InvalidValue,
     MissingParameter,
+    RouteNotFound,
     UnknownParameter,
     UnsupportedParameter,
 )
@@ -19,22 +21,54 @@ from loraplex.engine.protocol.errors import DomainError
 
 M = TypeVar("M", bound=BaseModel)
 NAME_CHARACTERS = 64
+NUL, NUL_IN_JSON, NUL_IN_QUERY = "\0", b"\\u0000", b"%00"
+NUL_RULE = "text without NUL characters"
 MAX_NAMES = 2048
 
 
-async def read_json(request: Request) -> dict[str, Any]:
+async def read_json(request: Request, *, is_stored: bool = True) -> dict[str, Any]:
     """The request's body as a JSON object without its nulls; raises InvalidJson.
 
-    NaN and Infinity are let through, so that the field they stand in can be named.
+    NaN and Infinity are let through, so that the field they stand in can be named. What
+    `is_stored` has no NUL character in a text; raises InvalidValue.
     """
+    body = await request.body()
     try:
-        value = pydantic_core.from_json(await request.body(), allow_inf_nan=True)
+        value = pydantic_core.from_json(body, allow_inf_nan=True)
     except ValueError as error:
         raise InvalidJson(f"The body is not valid JSON: {error}.") from None
     if not isinstance(value, dict):
         raise InvalidJson("The body must be a JSON object.", rule="a JSON object")
+    if is_stored and NUL_IN_JSON in body:
+        refuse_nul(value)
     found: dict[str, Any] = without_nulls(value)
     return found
+
+
+def refuse_nul(value: Any, place: tuple[str | int, ...] = ()) -> None:
+    """Raise InvalidValue if a text in `value` has a NUL character, which Postgres cannot store."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            refuse_nul(name, place)
+            refuse_nul(item, (*place, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            refuse_nul(item, (*place, index))
+    elif isinstance(value, str) and NUL in value:
+        field = parameter_name(place)
+        raise InvalidValue(f"`{field}` should be {NUL_RULE}.", field=field, rule=NUL_RULE)
+
+
+def refuse_nul_in_address(path: str, query: bytes) -> None:
+    """The same for what a URL says: nothing has such a name, and no parameter such a value.
+
+    Raises RouteNotFound and InvalidValue.
+    """
+    if NUL in path:
+        raise RouteNotFound("There is nothing at this path.")
+    if NUL_IN_QUERY in query:
+        for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+            refuse_nul({name: value})
 
 
 def without_nulls(value: Any) -> Any:

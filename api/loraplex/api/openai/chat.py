@@ -41,7 +41,7 @@ async def create_chat_completion(
     request: Request, services: ServicesDep, principal: ModelCallerDep
 ) -> Response:
     """The assistant's next turn, whole or as a stream of events."""
-    body = validate(ChatBody, await read_json(request), CHAT_UNSERVED)
+    body = validate(ChatBody, await read_json(request, is_stored=False), CHAT_UNSERVED)
     check_common(body)
     max_tokens, max_tokens_field = chat_max_tokens(body)
     logprobs = chat_logprobs_wanted(body)

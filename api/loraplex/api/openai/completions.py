@@ -37,7 +37,7 @@ async def create_completion(
     request: Request, services: ServicesDep, principal: ModelCallerDep
 ) -> Response:
     """Texts that go on from the prompts, whole or as a stream of events."""
-    body = validate(CompletionBody, await read_json(request), COMPLETION_UNSERVED)
+    body = validate(CompletionBody, await read_json(request, is_stored=False), COMPLETION_UNSERVED)
     check_common(body)
     check_completion(body)
     arrival = arrival_of(request)
