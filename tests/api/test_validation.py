@@ -1,4 +1,4 @@
-"""Text that Postgres cannot store is refused by the name of its place, wherever it comes in."""
+"""What no program expects: NUL characters, refused by their place, and origins without sense."""
 
 from typing import Any
 
@@ -61,3 +61,10 @@ def test_a_prompt_may_say_anything(gateway: RunningGateway, tenant: Tenant) -> N
         assert client.post("/v1/completions", json=body).status_code == 200
         unknown = client.post("/v1/completions", json=body | {"model": "a\0b"})
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
+
+
+def test_an_origin_that_is_no_url_is_another_origin(gateway: RunningGateway) -> None:
+    with gateway.client() as client:
+        body, headers = {"token": "x"}, {"Origin": "http://[::1"}
+        answer = client.post("/api/v1/session/invitation/look", json=body, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (403, "cross_site_request")

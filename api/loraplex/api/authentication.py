@@ -137,4 +137,7 @@ def refuse_cross_site(request: Request) -> None:
 def is_same_origin(request: Request) -> bool:
     """Whether the Origin names the host that was asked; the scheme may differ behind TLS."""
     origin, host = request.headers.get("origin"), request.headers.get("host")
-    return bool(origin and host) and urlsplit(origin).netloc == host
+    try:
+        return bool(origin and host) and urlsplit(origin).netloc == host
+    except ValueError:  # no URL at all
+        return False
