@@ -15,7 +15,7 @@ from loraplex.api.errors import OPENAI_TYPE, STATUS, openai_body, render
 from loraplex.api.openai.answer_schemas import OpenAIError
 from loraplex.api.refusals import InvalidValue, MissingKey
 from loraplex.api.schemas import Problem
-from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.errors import DomainError, FixedRefusal, Kind
 from loraplex.platform.metrics import REFUSALS
 
 PACKAGES = [
@@ -56,6 +56,13 @@ def test_every_error_has_a_kind_and_a_code_of_its_own() -> None:
     assert [code for code, count in codes.items() if count > 1] == []
     assert all(isinstance(error.kind, Kind) for error in errors)
     assert len(errors) > 30
+
+
+def test_every_fixed_refusal_has_its_sentence() -> None:
+    fixed = [error for error in every_error() if issubclass(error, FixedRefusal)]
+    unfit = [error for error in fixed if error is not FixedRefusal and not error().message]
+    assert unfit == []
+    assert len(fixed) > 20
 
 
 @pytest.mark.parametrize("kind", Kind)

@@ -1,20 +1,15 @@
 """The gateway's own refusals. What they become over HTTP is written in `errors`."""
 
-from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.errors import DomainError, FixedRefusal, Kind
 from loraplex.platform.tenancy.scopes import Scope
 
 
-class MissingKey(DomainError):
+class MissingKey(FixedRefusal):
     """No credential came with the request."""
 
     kind, code = Kind.UNAUTHENTICATED, "missing_api_key"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "No API key came with the request. Send it as `Authorization: Bearer <key>`.",
-            field="Authorization",
-            rule="a bearer key",
-        )
+    field, rule = "Authorization", "a bearer key"
+    message = "No API key came with the request. Send it as `Authorization: Bearer <key>`."
 
 
 class WrongRole(DomainError):
@@ -26,15 +21,11 @@ class WrongRole(DomainError):
 class MissingScope(DomainError):
     """The credential is good; it was not given this permission."""
 
-    kind, code = Kind.FORBIDDEN, "missing_scope"
+    kind, code, field = Kind.FORBIDDEN, "missing_scope", "scopes"
 
     def __init__(self, scope: Scope) -> None:
-        super().__init__(
-            f"This needs the scope `{scope}`, which the credential does not have.",
-            field="scopes",
-            rule=f"includes {scope}",
-            value=scope.value,
-        )
+        message = f"This needs the scope `{scope}`, which the credential does not have."
+        super().__init__(message, rule=f"includes {scope}", value=scope.value)
 
 
 class CrossSiteRequest(DomainError):
@@ -50,11 +41,8 @@ class BodyTooLarge(DomainError):
 
     def __init__(self, limit_bytes: int, *, field: str | None = None) -> None:
         what = "The body" if field is None else field
-        super().__init__(
-            f"{what} is larger than the {limit_bytes} bytes that are read here.",
-            field=field,
-            rule=f"at most {limit_bytes} bytes",
-        )
+        message = f"{what} is larger than the {limit_bytes} bytes that are read here."
+        super().__init__(message, field=field, rule=f"at most {limit_bytes} bytes")
 
 
 class InvalidJson(DomainError):
@@ -99,19 +87,17 @@ class RouteNotFound(DomainError):
     kind, code = Kind.NOT_FOUND, "route_not_found"
 
 
-class ShuttingDown(DomainError):
+class ShuttingDown(FixedRefusal):
     """This gateway takes no new work, or had to end this one, because it stops."""
 
     kind, code = Kind.OVERLOADED, "shutting_down"
+    retry_after_seconds = 1
+    message = "The gateway is shutting down. Try again."
 
-    def __init__(self) -> None:
-        super().__init__("The gateway is shutting down. Try again.", retry_after_seconds=1)
 
-
-class DatabaseUnavailable(DomainError):
+class DatabaseUnavailable(FixedRefusal):
     """Postgres does not answer."""
 
     kind, code = Kind.OVERLOADED, "database_unavailable"
-
-    def __init__(self) -> None:
-        super().__init__("The database does not answer. Try again.", retry_after_seconds=2)
+    retry_after_seconds = 2
+    message = "The database does not answer. Try again."

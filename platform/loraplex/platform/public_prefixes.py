@@ -14,12 +14,10 @@ SETTING = "LORAPLEX_PUBLIC_PREFIXES_DIR"
 class InvalidPublicPrefix(DomainError):
     """A declaration that cannot be read, or that the base model's template cannot take."""
 
-    kind, code = Kind.INVALID, "invalid_public_prefix"
+    kind, code, field = Kind.INVALID, "invalid_public_prefix", SETTING
 
     def __init__(self, path: Path | str, what: str, rule: str) -> None:
-        super().__init__(
-            f"{SETTING}: {path} {what}.", field=SETTING, rule=rule, value=Path(path).name
-        )
+        super().__init__(f"{SETTING}: {path} {what}.", rule=rule, value=Path(path).name)
 
 
 def read_public_prefixes(folder: Path | None) -> Mapping[str, str]:

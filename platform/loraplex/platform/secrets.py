@@ -34,13 +34,12 @@ class SealBroken(DomainError):
     """What was stored encrypted does not open under any of the keys: one was taken away."""
 
     kind, code = Kind.OVERLOADED, "seal_broken"
+    field, rule = "LORAPLEX_SECRET_KEY", "every key that something was encrypted under"
 
     def __init__(self, purpose: str) -> None:
         super().__init__(
             f"A stored secret ({purpose}) was encrypted under a key that LORAPLEX_SECRET_KEY no "
-            "longer lists.",
-            field="LORAPLEX_SECRET_KEY",
-            rule="every key that something was encrypted under",
+            "longer lists."
         )
 
 

@@ -23,12 +23,12 @@ class MissingSetting(DomainError):
     """A setting that this command cannot do without is not set."""
 
     kind, code = Kind.INVALID, "missing_setting"
+    rule = "set"
 
     def __init__(self, name: str) -> None:
         super().__init__(
             f"{name} is not set, and no running `loraplex serve` on this data directory tells it.",
             field=name,
-            rule="set",
         )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, text, update
 
-from loraplex.adapters_registry.errors import StorageQuotaExceeded
 from loraplex.adapters_registry.imports import lifecycle
 from loraplex.adapters_registry.imports.errors import ImportNotFound, TooManyImports
 from loraplex.adapters_registry.imports.models import AdapterImport, ImportStatus
@@ -17,6 +16,7 @@ from loraplex.adapters_registry.imports.service import Imports
 from loraplex.adapters_registry.imports.sources import CONFIG_FILE, WEIGHTS_FILE, HttpsSource
 from loraplex.adapters_registry.imports.views import ImportView
 from loraplex.adapters_registry.uploads import quota
+from loraplex.adapters_registry.uploads.errors import StorageQuotaExceeded
 from loraplex.adapters_registry.versions.models import AdapterVersion, VersionStatus
 from loraplex.platform.admission.models import Limits
 from loraplex.platform.database.outbox import OutboxMessage

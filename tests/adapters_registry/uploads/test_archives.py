@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loraplex.adapters_registry.errors import EmptyUpload, UploadTooLarge
 from loraplex.adapters_registry.uploads.archives import expand
 from loraplex.adapters_registry.uploads.archives.rules import ArchiveRefused
+from loraplex.adapters_registry.uploads.errors import EmptyUpload, UploadTooLarge
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME
 from tests.adapters_registry.samples import examples
 

@@ -5,8 +5,9 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import update
 
-from loraplex.adapters_registry.errors import OtherBase, StorageQuotaExceeded
+from loraplex.adapters_registry.errors import OtherBase
 from loraplex.adapters_registry.uploads import quota
+from loraplex.adapters_registry.uploads.errors import StorageQuotaExceeded
 from loraplex.adapters_registry.uploads.models import StorageReservation
 from loraplex.adapters_registry.uploads.quota import StorageUsage
 from loraplex.adapters_registry.uploads.service import Uploads

@@ -23,10 +23,11 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import select
 
-from loraplex.adapters_registry.errors import OtherBase, StorageQuotaExceeded, TooManyOpenUploads
+from loraplex.adapters_registry.errors import OtherBase
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.uploads import lifecycle, quota, sweeping
 from loraplex.adapters_registry.uploads.completion import UploadCompleter
+from loraplex.adapters_registry.uploads.errors import StorageQuotaExceeded, TooManyOpenUploads
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, MIN_PART_BYTES, WEIGHTS_NAME
 from loraplex.adapters_registry.uploads.models import OPEN, StorageReservation, Upload
 from loraplex.adapters_registry.uploads.reader import UploadReader

@@ -10,11 +10,12 @@ import httpx
 import pytest
 from sqlalchemy import select, update
 
-from loraplex.adapters_registry.errors import (
+from loraplex.adapters_registry.errors import InvalidAdapterName, StoreUnavailable
+from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.uploads import lifecycle, sweeping
+from loraplex.adapters_registry.uploads.errors import (
     EmptyUpload,
-    InvalidAdapterName,
     StorageQuotaExceeded,
-    StoreUnavailable,
     TooManyOpenUploads,
     UnknownPart,
     UnknownUploadFile,
@@ -24,8 +25,6 @@ from loraplex.adapters_registry.errors import (
     UploadTooLarge,
     WrongUploadFiles,
 )
-from loraplex.adapters_registry.objects import ObjectStore
-from loraplex.adapters_registry.uploads import lifecycle, sweeping
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME, FileDraft
 from loraplex.adapters_registry.uploads.lifecycle import COMPLETE_UPLOAD, MAX_ATTEMPTS
 from loraplex.adapters_registry.uploads.models import Upload, UploadStatus

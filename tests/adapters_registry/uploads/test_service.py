@@ -9,15 +9,14 @@ from sqlalchemy import select
 
 from loraplex.adapters_registry.errors import (
     BaseModelUnknown,
-    EmptyUpload,
     InvalidAdapterName,
     ModelNotFound,
     OtherBase,
     StoreUnavailable,
-    UploadTooLarge,
 )
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.peft import adapter_digest, spec_from_files
+from loraplex.adapters_registry.uploads.errors import EmptyUpload, UploadTooLarge
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions import lifecycle
 from loraplex.adapters_registry.versions.checking import VersionChecker

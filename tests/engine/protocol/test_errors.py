@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 
 import loraplex.engine
-from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.errors import DomainError, FixedRefusal, Kind
 
 
 def engine_errors() -> list[type[DomainError]]:
@@ -29,7 +29,7 @@ def test_no_two_errors_of_the_engine_share_a_code() -> None:
 
 def test_every_error_says_how_to_react_and_documents_itself() -> None:
     for error in engine_errors():
-        assert error.kind in Kind
+        assert error is FixedRefusal or error.kind in Kind
         assert error.__doc__
 
 
@@ -41,3 +41,25 @@ def test_an_error_is_its_message() -> None:
 
     assert str(error) == error.message == "No."
     assert (error.field, error.rule, error.value) == ("rank", "≥ 1", 0)
+
+
+def test_what_a_class_declares_holds_unless_something_else_is_given() -> None:
+    class Refused(DomainError):
+        kind, code, field = Kind.LIMITED, "refused", "rank"
+        rule, value, retry_after_seconds = "≥ 1", 0, 5
+
+    declared, given = Refused("No."), Refused("No.", rule="≥ 2", value=1, retry_after_seconds=0)
+
+    assert (declared.field, declared.rule, declared.value) == ("rank", "≥ 1", 0)
+    assert declared.retry_after_seconds == 5
+    assert (given.field, given.rule, given.value) == ("rank", "≥ 2", 1)
+    assert given.retry_after_seconds == 0
+
+
+def test_a_fixed_refusal_says_what_its_class_declares() -> None:
+    class Refused(FixedRefusal):
+        kind, code = Kind.INVALID, "refused"
+        message = "Never."
+
+    assert str(Refused()) == Refused().message == "Never."
+    assert Refused().field is None

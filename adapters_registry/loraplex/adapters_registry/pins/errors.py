@@ -6,10 +6,10 @@ from loraplex.engine.protocol.errors import DomainError, Kind
 class PinNotFound(DomainError):
     """The adapter is not pinned."""
 
-    kind, code = Kind.NOT_FOUND, "pin_not_found"
+    kind, code, field = Kind.NOT_FOUND, "pin_not_found", "name"
 
     def __init__(self, adapter: str) -> None:
-        super().__init__(f"The adapter {adapter} is not pinned.", field="name", value=adapter)
+        super().__init__(f"The adapter {adapter} is not pinned.", value=adapter)
 
 
 class TooManyPins(DomainError):

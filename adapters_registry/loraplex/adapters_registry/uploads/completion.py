@@ -14,12 +14,13 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.errors import BlobMissing, ChecksumMismatch, StoreUnavailable
+from loraplex.adapters_registry.errors import BlobMissing, StoreUnavailable
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.scratch import scratch_folder
 from loraplex.adapters_registry.uploads import lifecycle
 from loraplex.adapters_registry.uploads.archives import expand
 from loraplex.adapters_registry.uploads.clearing import clear
+from loraplex.adapters_registry.uploads.errors import ChecksumMismatch
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME
 from loraplex.adapters_registry.uploads.lifecycle import Completion, Superseded
 from loraplex.adapters_registry.uploads.models import UploadFile

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loraplex.adapters_registry.errors import EmptyUpload, UploadTooLarge, WrongUploadFiles
+from loraplex.adapters_registry.uploads.errors import EmptyUpload, UploadTooLarge, WrongUploadFiles
 
 CONFIG_NAME = "adapter_config.json"
 WEIGHTS_NAME = "adapter_model.safetensors"

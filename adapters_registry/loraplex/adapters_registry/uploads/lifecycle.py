@@ -17,8 +17,8 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.errors import UploadNotFinished
 from loraplex.adapters_registry.uploads import quota
+from loraplex.adapters_registry.uploads.errors import UploadNotFinished
 from loraplex.adapters_registry.uploads.models import Upload, UploadFile, UploadStatus
 from loraplex.adapters_registry.uploads.repository import UploadRepository
 from loraplex.engine.protocol.errors import DomainError

@@ -13,7 +13,7 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.errors import StorageQuotaExceeded
+from loraplex.adapters_registry.uploads.errors import StorageQuotaExceeded
 from loraplex.adapters_registry.uploads.models import Blob, StorageReservation
 from loraplex.engine.protocol.identity import Digest
 from loraplex.platform.admission.limits import limits_of

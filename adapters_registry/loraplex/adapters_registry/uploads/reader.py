@@ -7,8 +7,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.errors import UploadNotFound
 from loraplex.adapters_registry.objects import MultipartUploadMissing
+from loraplex.adapters_registry.uploads.errors import UploadNotFound
 from loraplex.adapters_registry.uploads.files import part_count, part_size_of
 from loraplex.adapters_registry.uploads.models import Upload, UploadFile, UploadStatus
 from loraplex.adapters_registry.uploads.registration import Owner

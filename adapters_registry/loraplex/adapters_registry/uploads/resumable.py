@@ -15,17 +15,17 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.errors import (
-    StoreUnavailable,
+from loraplex.adapters_registry.errors import StoreUnavailable
+from loraplex.adapters_registry.objects import MultipartUploadMissing, ObjectStore
+from loraplex.adapters_registry.uploads import lifecycle, quota
+from loraplex.adapters_registry.uploads.clearing import clear
+from loraplex.adapters_registry.uploads.errors import (
     TooManyOpenUploads,
     UnknownPart,
     UnknownUploadFile,
     UploadEnded,
     UploadIncomplete,
 )
-from loraplex.adapters_registry.objects import MultipartUploadMissing, ObjectStore
-from loraplex.adapters_registry.uploads import lifecycle, quota
-from loraplex.adapters_registry.uploads.clearing import clear
 from loraplex.adapters_registry.uploads.files import (
     FileDraft,
     check_files,

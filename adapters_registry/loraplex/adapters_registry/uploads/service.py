@@ -9,10 +9,11 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.errors import BaseModelUnknown, EmptyUpload, UploadTooLarge
+from loraplex.adapters_registry.errors import BaseModelUnknown
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.peft_config import MAX_CONFIG_BYTES
 from loraplex.adapters_registry.uploads import quota
+from loraplex.adapters_registry.uploads.errors import EmptyUpload, UploadTooLarge
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME
 from loraplex.adapters_registry.uploads.registration import Owner, StoredFile, register
 from loraplex.adapters_registry.uploads.sources import (

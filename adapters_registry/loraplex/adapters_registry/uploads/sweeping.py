@@ -10,8 +10,8 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.errors import UploadNotFinished
 from loraplex.adapters_registry.uploads import lifecycle
+from loraplex.adapters_registry.uploads.errors import UploadNotFinished
 from loraplex.adapters_registry.uploads.models import Upload, UploadStatus
 from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.platform.leases import LEASE_SECONDS

@@ -1,21 +1,19 @@
 """What operators' routes need, and refuse without."""
 
 from loraplex.api.services import Services
-from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.errors import FixedRefusal, Kind
 from loraplex.platform.database.sessions import Database
 
 
-class NoOperatorDatabase(DomainError):
+class NoOperatorDatabase(FixedRefusal):
     """This gateway was started without the URL of role `system`."""
 
     kind, code = Kind.OVERLOADED, "no_operator_database"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "This gateway cannot read across tenants: it was started without "
-            "LORAPLEX_DATABASE_SYSTEM_URL.",
-            rule="LORAPLEX_DATABASE_SYSTEM_URL is set",
-        )
+    rule = "LORAPLEX_DATABASE_SYSTEM_URL is set"
+    message = (
+        "This gateway cannot read across tenants: it was started without "
+        "LORAPLEX_DATABASE_SYSTEM_URL."
+    )
 
 
 def system_of(services: Services) -> Database:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from starlette.requests import Request
 
-from loraplex.adapters_registry.errors import WrongPartSize
 from loraplex.adapters_registry.scratch import remove_left_over
+from loraplex.adapters_registry.uploads.errors import WrongPartSize
 from loraplex.platform.settings import Settings
 
 LEFT_OVER_SECONDS = 24 * 3600

@@ -3,7 +3,7 @@
 DomainError
  ├─ of the engine       loraplex.engine.protocol.errors (below)
  ├─ of the platform     loraplex.platform.<noun>.errors
- └─ of the registry     loraplex.adapters_registry.errors
+ └─ of the registry     loraplex.adapters_registry.errors and .<noun>.errors
 """
 
 from enum import StrEnum
@@ -35,11 +35,17 @@ class DomainError(Exception):
     """A refusal a caller can act on.
 
     `message` is a sentence for a person, `field` the input it speaks of, `rule` what was asked
-    of it and `value` what was found; secrets never appear in any of them.
+    of it and `value` what was found; secrets never appear in any of them. A class declares what is
+    the same each time; what is not is given when one is raised.
     """
 
     kind: ClassVar[Kind]
     code: ClassVar[str]
+    message: str
+    field: str | None = None
+    rule: str | None = None
+    value: str | int | float | None = None
+    retry_after_seconds: int | None = None
 
     def __init__(
         self,
@@ -52,10 +58,18 @@ class DomainError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.field = field
-        self.rule = rule
-        self.value = value
-        self.retry_after_seconds = retry_after_seconds
+        self.field = self.field if field is None else field
+        self.rule = self.rule if rule is None else rule
+        self.value = self.value if value is None else value
+        if retry_after_seconds is not None:
+            self.retry_after_seconds = retry_after_seconds
+
+
+class FixedRefusal(DomainError):
+    """A refusal that is the same each time: all of it is declared."""
+
+    def __init__(self) -> None:
+        super().__init__(self.message)
 
 
 class InvalidRequest(DomainError):

@@ -84,12 +84,8 @@ class LimitAboveTenants(DomainError):
     kind, code = Kind.INVALID, "limit_above_tenants"
 
     def __init__(self, name: str, value: int, most: int) -> None:
-        super().__init__(
-            f"`{name}` is {value}; the tenant's own is {most}.",
-            field=name,
-            rule=f"at most {most}",
-            value=value,
-        )
+        message = f"`{name}` is {value}; the tenant's own is {most}."
+        super().__init__(message, field=name, rule=f"at most {most}", value=value)
 
 
 REFUSALS: Mapping[str, type[LimitRefusal]] = {

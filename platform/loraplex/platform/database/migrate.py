@@ -24,14 +24,13 @@ STATEMENT_TIME = "600s"
 class SchemaTooNew(DomainError):
     """The database was migrated by a newer version of this code."""
 
-    kind, code = Kind.CONFLICT, "schema_too_new"
+    kind, code, field = Kind.CONFLICT, "schema_too_new", "revision"
 
     def __init__(self, found: str, known: str) -> None:
         super().__init__(
             f"The database's schema is at {found}, which this version does not know: its newest is "
             f"{known}. Start the version that migrated it, or a newer one, or restore a backup of "
             "before.",
-            field="revision",
             rule=f"{known} or older",
             value=found,
         )

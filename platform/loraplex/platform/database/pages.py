@@ -16,7 +16,7 @@ from sqlalchemy import BigInteger, ColumnElement, Select, bindparam, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import QueryableAttribute
 
-from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.errors import FixedRefusal, Kind
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -27,17 +27,12 @@ MAX_LIMIT = 200
 MAX_CURSOR_CHARACTERS = 512
 
 
-class InvalidCursor(DomainError):
+class InvalidCursor(FixedRefusal):
     """A cursor that no page of this list gave."""
 
     kind, code = Kind.INVALID, "invalid_cursor"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "`cursor` should be the `next_cursor` of a page of this list.",
-            field="cursor",
-            rule="a next_cursor of this list",
-        )
+    field, rule = "cursor", "a next_cursor of this list"
+    message = "`cursor` should be the `next_cursor` of a page of this list."
 
 
 @dataclass(frozen=True, slots=True)

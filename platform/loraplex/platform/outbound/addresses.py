@@ -65,13 +65,12 @@ class InvalidPrivateHosts(DomainError):
     """LORAPLEX_OUTBOUND_PRIVATE_HOSTS holds what is neither a host name nor a network."""
 
     kind, code = Kind.INVALID, "invalid_private_hosts"
+    field, rule = "LORAPLEX_OUTBOUND_PRIVATE_HOSTS", "host names and networks, separated by commas"
 
     def __init__(self, entry: str) -> None:
         super().__init__(
             f"LORAPLEX_OUTBOUND_PRIVATE_HOSTS lists {entry!r}; write host names and networks such "
             "as minio.example, 10.20.0.0/16 or 127.0.0.1, separated by commas.",
-            field="LORAPLEX_OUTBOUND_PRIVATE_HOSTS",
-            rule="host names and networks, separated by commas",
             value=entry,
         )
 

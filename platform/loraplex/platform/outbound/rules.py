@@ -25,13 +25,12 @@ class InvalidPorts(DomainError):
     """LORAPLEX_OUTBOUND_PORTS holds what is no port."""
 
     kind, code = Kind.INVALID, "invalid_outbound_ports"
+    field, rule = "LORAPLEX_OUTBOUND_PORTS", "ports or ranges of ports, separated by commas"
 
     def __init__(self, text: str) -> None:
         super().__init__(
             f"LORAPLEX_OUTBOUND_PORTS is {text!r}; write ports or ranges of them such as "
             "443, 9000-9010.",
-            field="LORAPLEX_OUTBOUND_PORTS",
-            rule="ports or ranges of ports, separated by commas",
             value=text,
         )
 

@@ -21,29 +21,21 @@ MOST_CLASSES = 8
 class InvalidSloClasses(DomainError):
     """The setting of the classes cannot be read."""
 
-    kind, code = Kind.INVALID, "invalid_slo_classes"
+    kind, code, field = Kind.INVALID, "invalid_slo_classes", "LORAPLEX_SLO_CLASSES"
+    rule = "NAME:OBJECTIVES;… like interactive:ttft=1s,tpot=100ms;batch"
 
     def __init__(self, reason: str, value: str) -> None:
-        super().__init__(
-            f"LORAPLEX_SLO_CLASSES cannot be read: {reason}",
-            field="LORAPLEX_SLO_CLASSES",
-            rule="NAME:OBJECTIVES;… like interactive:ttft=1s,tpot=100ms;batch",
-            value=value,
-        )
+        super().__init__(f"LORAPLEX_SLO_CLASSES cannot be read: {reason}", value=value)
 
 
 class UnknownSloClass(DomainError):
     """There is no class of service of this name."""
 
-    kind, code = Kind.INVALID, "unknown_slo_class"
+    kind, code, field = Kind.INVALID, "unknown_slo_class", "slo_class"
 
     def __init__(self, name: str, known: Mapping[str, "SloClass"]) -> None:
-        super().__init__(
-            f"There is no class of service {name[:64]!r}.",
-            field="slo_class",
-            rule=f"one of {', '.join(known)}",
-            value=name[:64],
-        )
+        message = f"There is no class of service {name[:64]!r}."
+        super().__init__(message, rule=f"one of {', '.join(known)}", value=name[:64])
 
 
 @dataclass(frozen=True, slots=True)

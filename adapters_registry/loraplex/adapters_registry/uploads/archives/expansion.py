@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from loraplex.adapters_registry.errors import EmptyUpload, UploadTooLarge
 from loraplex.adapters_registry.uploads.archives.rules import refuse
 from loraplex.adapters_registry.uploads.archives.tar_reader import read_tar_gz
 from loraplex.adapters_registry.uploads.archives.zip_reader import read_zip
+from loraplex.adapters_registry.uploads.errors import EmptyUpload, UploadTooLarge
 
 READERS = {b"PK\x03\x04": read_zip, b"\x1f\x8b": read_tar_gz}
 

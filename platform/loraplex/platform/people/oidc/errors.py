@@ -1,35 +1,30 @@
 """Why a sign-in through an identity provider failed. None of them carries a code or a token."""
 
-from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.errors import DomainError, FixedRefusal, Kind
 
 
-class OidcOff(DomainError):
+class OidcOff(FixedRefusal):
     """No identity provider is configured."""
 
     kind, code = Kind.NOT_FOUND, "oidc_off"
-
-    def __init__(self) -> None:
-        super().__init__("No identity provider is configured here.")
+    message = "No identity provider is configured here."
 
 
 class OidcUnavailable(DomainError):
     """The identity provider does not answer, or not as one."""
 
     kind, code = Kind.OVERLOADED, "oidc_unavailable"
+    retry_after_seconds = 5
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"The identity provider's {what} cannot be had.", retry_after_seconds=5)
+        super().__init__(f"The identity provider's {what} cannot be had.")
 
 
-class LoginNotBegun(DomainError):
+class LoginNotBegun(FixedRefusal):
     """The state is not that of a login this browser began: forged, used, or too old."""
 
-    kind, code = Kind.FORBIDDEN, "oidc_state"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "This sign-in was not begun here, or took too long. Begin it again.", field="state"
-        )
+    kind, code, field = Kind.FORBIDDEN, "oidc_state", "state"
+    message = "This sign-in was not begun here, or took too long. Begin it again."
 
 
 class LoginRefused(DomainError):
@@ -41,27 +36,19 @@ class LoginRefused(DomainError):
         super().__init__(f"The sign-in was refused: {why}.")
 
 
-class EmailUnverified(DomainError):
+class EmailUnverified(FixedRefusal):
     """The identity provider does not vouch for the person's e-mail address."""
 
     kind, code = Kind.FORBIDDEN, "oidc_email_unverified"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Your identity provider has not verified your e-mail address.",
-            field="email_verified",
-            rule="true",
-        )
+    field, rule = "email_verified", "true"
+    message = "Your identity provider has not verified your e-mail address."
 
 
 class InvalidGroupRoles(DomainError):
     """LORAPLEX_OIDC_GROUP_ROLES is not what it should be."""
 
-    kind, code = Kind.INVALID, "invalid_group_roles"
+    kind, code, field = Kind.INVALID, "invalid_group_roles", "LORAPLEX_OIDC_GROUP_ROLES"
+    rule = 'a JSON object as {"group": "tenant/role", "staff": "admin"}'
 
     def __init__(self, why: str) -> None:
-        super().__init__(
-            f"LORAPLEX_OIDC_GROUP_ROLES: {why}.",
-            field="LORAPLEX_OIDC_GROUP_ROLES",
-            rule='a JSON object as {"group": "tenant/role", "staff": "admin"}',
-        )
+        super().__init__(f"LORAPLEX_OIDC_GROUP_ROLES: {why}.")
