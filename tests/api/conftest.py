@@ -78,7 +78,7 @@ async def in_system(settings: Settings, work: Any) -> Any:
         await database.dispose()
 
 
-def new_tenant(settings: Settings, **limits: int) -> Tenant:
+def new_tenant(settings: Settings, **limits: Any) -> Tenant:
     """A tenant that no other test has, and a key of it."""
     administration = TenantAdministration(SecretKeys.from_settings(settings))
     name = f"t-{uuid4().hex[:12]}"

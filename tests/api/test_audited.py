@@ -67,7 +67,10 @@ WALKED: dict[Route, str] = {
 KEYS = "tests/api/tenant/test_keys.py"
 LIMITS = "tests/platform/admission/test_limits.py"
 TENANT = "/api/v1/admin/tenants/{tenant}"
-TENANTS, PEOPLE = "api/loraplex/api/admin/tenants.py", "api/loraplex/api/admin/people.py"
+TENANTS, PEOPLE = (
+    "platform/loraplex/platform/lifecycle/service.py",
+    "api/loraplex/api/admin/people.py",
+)
 MANAGED = "platform/loraplex/platform/people/managing.py"
 MEMBERS, SESSIONS = "tests/api/tenant/test_members.py", "tests/platform/people/test_sessions.py"
 
@@ -84,7 +87,7 @@ ELSEWHERE: dict[Route, str] = {
     ("PUT", f"{TENANT}/models/{{model}}/limits"): LIMITS,
     ("PUT", "/api/v1/keys/{key}/limits"): LIMITS,
     ("PUT", "/api/v1/members/{member}/limits"): LIMITS,
-    ("POST", "/api/v1/admin/tenants"): TENANTS,
+    ("POST", "/api/v1/admin/tenants"): "tests/platform/test_audited_commands.py",
     ("PATCH", TENANT): TENANTS,
     ("DELETE", TENANT): TENANTS,
     ("POST", f"{TENANT}/suspend"): TENANTS,

@@ -33,7 +33,7 @@ from loraplex.platform.metering.buckets import BucketWidth
 from loraplex.platform.metering.rollups import rebuild
 from loraplex.platform.metering.usage import Group, UsageFilter, UsageQuery, stored, used
 from loraplex.platform.tenancy.identity import TenantId
-from tests.platform.metering.ledgers import MIDNIGHT, new_customer
+from tests.platform.metering.ledgers import ACTOR, MIDNIGHT, new_customer
 
 DAYS = 31
 EVER = datetime(2000, 1, 1, tzinfo=UTC)
@@ -86,7 +86,7 @@ async def measure(urls: dict[str, str], superuser_url: str, rows: int, tail: int
     await superuser.dispose()
     print_line("made", rows=rows - tail, seconds=time.perf_counter() - began)
     began = time.perf_counter()
-    await rebuild(system, customer.tenant_id, EVER)
+    await rebuild(system, customer.tenant_id, EVER, ACTOR)
     print_line("rebuilt", seconds=time.perf_counter() - began)
     async with system.unit_of_work() as session:
         await session.execute(FILL, values | {"first": rows - tail, "last": rows - 1})

@@ -8,12 +8,14 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.audit.actors import Actor
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.metering.models import LedgerEntry
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.identity import TenantId
 
+ACTOR = Actor.system("test")
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
 
 

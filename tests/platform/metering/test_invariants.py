@@ -28,7 +28,7 @@ from loraplex.platform.metering.service import Usage, entry_of
 from loraplex.platform.metering.storage import HOUR, bill_next_hour
 from loraplex.platform.metrics import REGISTRY
 from loraplex.platform.settings import Settings
-from tests.platform.metering.ledgers import Customer, entry, new_customer, write
+from tests.platform.metering.ledgers import ACTOR, Customer, entry, new_customer, write
 from tests.platform.metering.made import FREE
 from tests.platform.metering.test_storage import keep
 
@@ -157,7 +157,7 @@ async def test_nothing_is_violated_by_what_the_platform_does(
     assert await violations(system) == {}
     await settle(system, customer, "settled")  # it has arrived, and is in no roll-up yet
     assert await violations(system) == {}
-    await rebuild(system, customer.tenant_id, minutes_kept_from(NOW, KEPT_DAYS))
+    await rebuild(system, customer.tenant_id, minutes_kept_from(NOW, KEPT_DAYS), ACTOR)
     assert await violations(system) == {}
 
 

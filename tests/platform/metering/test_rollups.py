@@ -15,6 +15,7 @@ from loraplex.platform.metering.rollups import (
     rebuild,
 )
 from tests.platform.metering.ledgers import (
+    ACTOR,
     MIDNIGHT,
     Customer,
     entry,
@@ -95,7 +96,7 @@ async def test_rebuilt_roll_ups_are_the_same(system_database: Database) -> None:
             text("UPDATE usage_rollups SET requests = requests + 1 WHERE tenant_id = :tenant"), mine
         )
     assert await rollups(system_database, customer) != before
-    await rebuild(system_database, customer.tenant_id, EVER)
+    await rebuild(system_database, customer.tenant_id, EVER, ACTOR)
     assert await rollups(system_database, customer) == before
     assert await rollups(system_database, neighbour) == theirs
 
@@ -131,7 +132,7 @@ async def test_what_is_settled_while_roll_ups_are_made_is_counted_once(
         for _ in range(8):
             await add_all(system_database)
             if is_rebuilt:
-                await rebuild(system_database, customer.tenant_id, EVER)
+                await rebuild(system_database, customer.tenant_id, EVER, ACTOR)
 
     await asyncio.gather(settle(), make(), make() if not is_rebuilt else asyncio.sleep(0))
     await add_all(system_database)
@@ -167,7 +168,7 @@ async def test_minutes_are_forgotten_by_whole_days_and_hours_never(
     kept = await rollups(system_database, customer)
     assert {row[1] for row in kept if row[2] < minutes_from} == {"1h", "1d"}
     assert {row[1] for row in kept if row[2] >= minutes_from} == {"1m", "1h", "1d"}
-    await rebuild(system_database, customer.tenant_id, minutes_from)
+    await rebuild(system_database, customer.tenant_id, minutes_from, ACTOR)
     assert await rollups(system_database, customer) == kept
     async with system_database.unit_of_work() as session:  # as late as it may be
         await write(session, [entry(customer, MIDNIGHT)])

@@ -19,10 +19,7 @@ from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
 from loraplex.api.validation import read_json, validate
-from loraplex.platform.audit.actors import Target
-from loraplex.platform.audit.service import record
 from loraplex.platform.lifecycle import service
-from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant as TenantRow
 
 router = APIRouter(prefix="/api/v1/admin/tenants", tags=["admin"], responses=PROBLEM)
@@ -55,16 +52,11 @@ async def create_tenant(
     """Make a tenant. It can do nothing before it has a key or a member."""
     order = validate(NewTenant, await read_json(request))
     async with system_of(services).unit_of_work() as session:
-        row = await services.tenants.create_tenant(session, order.name)
-        row.display_name = order.display_name
-        await session.flush()
-        await record(
+        row = await services.tenants.create_tenant(
             session,
-            actor_of(request, operator),
-            "tenant.created",
-            tenant_id=TenantId(row.id),
-            target=Target("tenant", row.id, row.name),
-            after={"name": row.name, "display_name": row.display_name},
+            order.name,
+            display_name=order.display_name,
+            actor=actor_of(request, operator),
         )
         return await _details(session, row)
 

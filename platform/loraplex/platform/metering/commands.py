@@ -161,7 +161,7 @@ async def _rebuild(url: str, name: str | None, minutes_from: datetime) -> int:
         if name is not None and not tenant_ids:
             raise TenantNotFound(name)
         for tenant_id in tenant_ids:
-            await rebuild(database, tenant_id, minutes_from)
+            await rebuild(database, tenant_id, minutes_from, Actor.command_line())
     finally:
         await database.dispose()
     return len(tenant_ids)

@@ -12,9 +12,12 @@ from uuid import UUID
 from sqlalchemy import delete, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.audit.actors import Actor, Target
+from loraplex.platform.audit.service import record
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.metering.buckets import BucketWidth
 from loraplex.platform.metering.models import COUNTED, ROLLUP_KEYS, USAGE_ROLLUPS
+from loraplex.platform.tenancy.identity import TenantId
 
 BATCH_ROWS: Final = 10_000
 LOCK: Final = 0x726F6C6C
@@ -70,7 +73,9 @@ async def add_arrivals(session: AsyncSession, minutes_from: datetime) -> int:
     return added or 0
 
 
-async def rebuild(database: Database, tenant_id: UUID, minutes_from: datetime) -> None:
+async def rebuild(
+    database: Database, tenant_id: UUID, minutes_from: datetime, actor: Actor
+) -> None:
     """Make one tenant's roll-ups anew from the ledger, in one transaction of role `system`.
 
     Every statement sees the ledger of one moment. It begins when the table's lock is held, which
@@ -87,6 +92,14 @@ async def rebuild(database: Database, tenant_id: UUID, minutes_from: datetime) -
             text("DELETE FROM ledger_arrivals WHERE tenant_id = :tenant_id"), tenant
         )
         await session.execute(REBUILD, tenant | {"minutes_from": minutes_from})
+        await record(
+            session,
+            actor,
+            "usage.rebuilt",
+            tenant_id=TenantId(tenant_id),
+            target=Target("usage", tenant_id),
+            after={"minutes_from": minutes_from.isoformat()},
+        )
 
 
 async def forget_minutes(session: AsyncSession, minutes_from: datetime) -> None:

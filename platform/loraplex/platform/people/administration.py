@@ -6,6 +6,8 @@ from uuid import UUID
 from sqlalchemy import delete, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.audit.actors import Actor, Target
+from loraplex.platform.audit.service import record
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.people.emails import check_email, normal_email
 from loraplex.platform.people.errors import LastAdmin, PersonNotFound
@@ -124,8 +126,16 @@ class PeopleAdministration:
             return None
         if known_token is not None and await self._invitations.works(session, known_token):
             return known_token
-        _, token = await self._invitations.to_operators(
+        made, token = await self._invitations.to_operators(
             session, FIRST_ADMIN, OperatorRole.ADMIN, "loraplex serve"
+        )
+        await record(
+            session,
+            Actor.system("setup"),
+            "operator.invited",
+            tenant_id=None,
+            target=Target("invitation", made.id, made.email),
+            after={"operator_role": OperatorRole.ADMIN.value},
         )
         return token
 

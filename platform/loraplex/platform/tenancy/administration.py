@@ -9,7 +9,8 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.platform.audit.actors import Actor
+from loraplex.platform.audit.actors import Actor, Target
+from loraplex.platform.audit.service import record
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.lifecycle.models import FormerTenantName
 from loraplex.platform.secrets import SecretKeys
@@ -48,32 +49,43 @@ class TenantAdministration:
         session: AsyncSession,
         name: str,
         *,
+        display_name: str = "",
         max_concurrent_requests: int = MAX_CONCURRENT_REQUESTS,
         max_storage_bytes: int = MAX_STORAGE_BYTES,
         max_open_uploads: int = MAX_OPEN_UPLOADS,
+        actor: Actor = SETUP,
     ) -> Tenant:
-        """A new active tenant; raises InvalidTenantName and TenantNameTaken.
+        """A new active tenant, recorded; raises InvalidTenantName and TenantNameTaken.
 
         A deleted tenant's name stays taken: who still writes to it must not reach somebody else.
         """
         former = FormerTenantName.name_mac.in_(self._secrets.macs(NAME_PURPOSE, name.encode()))
         if await session.scalar(select(FormerTenantName.name_mac).where(former)) is not None:
             raise TenantNameTaken(name)
+        chosen: dict[str, object] = {
+            "name": check_tenant_name(name),
+            "display_name": display_name,
+            "max_concurrent_requests": max_concurrent_requests,
+            "max_storage_bytes": max_storage_bytes,
+            "max_open_uploads": max_open_uploads,
+        }
         statement = (
             insert(Tenant)
-            .values(
-                name=check_tenant_name(name),
-                namespace=secrets.token_hex(NAMESPACE_BYTES),
-                max_concurrent_requests=max_concurrent_requests,
-                max_storage_bytes=max_storage_bytes,
-                max_open_uploads=max_open_uploads,
-            )
+            .values(namespace=secrets.token_hex(NAMESPACE_BYTES), **chosen)
             .on_conflict_do_nothing(index_elements=[Tenant.name])
             .returning(Tenant)
         )
         tenant = await session.scalar(statement)
         if tenant is None:
             raise TenantNameTaken(name)
+        await record(
+            session,
+            actor,
+            "tenant.created",
+            tenant_id=TenantId(tenant.id),
+            target=Target("tenant", tenant.id, name),
+            after=chosen,
+        )
         return tenant
 
     async def find_tenant(self, session: AsyncSession, name: str) -> Tenant:

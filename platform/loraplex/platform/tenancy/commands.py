@@ -7,6 +7,7 @@ import typer
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.platform.admission.commands import limits
+from loraplex.platform.audit.actors import Actor
 from loraplex.platform.operator_commands import in_transaction
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
@@ -49,6 +50,7 @@ def create_tenant(
             max_concurrent_requests=max_concurrent_requests,
             max_storage_bytes=max_storage_bytes,
             max_open_uploads=max_open_uploads,
+            actor=Actor.command_line(),
         )
         return f"{made.name}\t{made.id}"
 
