@@ -19,7 +19,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from loraplex.adapters_registry import import_commands, naming_commands, quarantine_commands
+from loraplex.adapters_registry import import_commands, keeping_commands, quarantine_commands
+from loraplex.adapters_registry.alias_commands import alias
+from loraplex.adapters_registry.rollout_commands import rollout
 from loraplex.platform.management_commands import (
     LOCAL,
     UNREACHABLE,
@@ -101,13 +103,13 @@ def show(name: str, api_key: ApiKey, api_url: ApiUrl = LOCAL, as_json: AsJson = 
         tell(version)
 
 
-adapter.add_typer(naming_commands.alias, name="alias")
-adapter.add_typer(naming_commands.rollout, name="rollout")
+adapter.add_typer(alias, name="alias")
+adapter.add_typer(rollout, name="rollout")
 for _command in (
-    naming_commands.pin,
-    naming_commands.unpin,
-    naming_commands.rm,
-    naming_commands.restore,
+    keeping_commands.pin,
+    keeping_commands.unpin,
+    keeping_commands.rm,
+    keeping_commands.restore,
 ):
     adapter.command()(_command)
 adapter.command("import")(import_commands.import_)

@@ -8,11 +8,13 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.versions.labels import ids_of
-from loraplex.api.usage_schemas import Period
+from loraplex.api.services import Services
+from loraplex.api.usage_schemas import Period, UsageExportParameters
 from loraplex.platform.database.pages import InvalidCursor
 from loraplex.platform.metering.buckets import BucketWidth
 from loraplex.platform.metering.errors import InvalidPeriod
-from loraplex.platform.metering.usage import UsageFilter
+from loraplex.platform.metering.rollups import minutes_surely_kept_from
+from loraplex.platform.metering.usage import Group, UsageFilter, UsageQuery
 
 EXPORTED_BUCKETS = {
     BucketWidth.MINUTE: 31 * 1440,
@@ -104,6 +106,25 @@ def cursor_moment(cursor: str, width: BucketWidth) -> datetime:
     if width.begin(moment) != moment:
         raise InvalidCursor
     return moment
+
+
+async def usage_query(
+    session: AsyncSession,
+    services: Services,
+    wanted: UsageExportParameters,
+    page: BucketPage,
+    tenant_ids: Sequence[UUID] | None,
+) -> UsageQuery:
+    """The page's question; `tenant_ids` says of whom, None of everybody."""
+    now, kept_days = datetime.now(UTC), services.settings.usage_minutes_kept_days
+    return UsageQuery(
+        start=page.start,
+        end=page.end,
+        width=page.width,
+        wanted=await filter_of(session, wanted, tenant_ids),
+        minutes_from=minutes_surely_kept_from(now, kept_days),
+        groups=[Group(name) for name in wanted.group_by],
+    )
 
 
 async def filter_of(

@@ -4,7 +4,7 @@ Exit codes: 0 done, 1 refused, 2 not understood (typer's own), 3 the platform ca
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -12,7 +12,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from loraplex.platform.management_client import ApiRefused, ApiUnreachable, ManagementClient
+from loraplex.platform.management_client import (
+    ApiRefused,
+    ApiUnreachable,
+    Json,
+    ManagementClient,
+)
 
 REFUSED = 1
 UNREACHABLE = 3
@@ -42,6 +47,21 @@ def connected(api_url: str, api_key: str) -> Iterator[ManagementClient]:
 
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_found(
+    found: Sequence[Json],
+    as_json: bool,
+    columns: Sequence[str],
+    row: Callable[[Json], Sequence[object]],
+    *,
+    empty: str,
+) -> None:
+    """What a list of the API answered: as JSON, or as a table with a row of each."""
+    if as_json:
+        print_json(found)
+    else:
+        print_table(columns, [row(one) for one in found], empty=empty)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str) -> None:

@@ -1,10 +1,9 @@
 """Operators' keys, for operators: admins make and end them, viewers see them."""
 
 from datetime import timedelta
-from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from loraplex.api.acting import actor_of
 from loraplex.api.admin.errors import system_of
@@ -24,8 +23,6 @@ from loraplex.api.services import ServicesDep
 from loraplex.api.validation import read_json, validate
 
 router = APIRouter(prefix="/api/v1/admin/operator-keys", tags=["admin"], responses=PROBLEM)
-
-KeyId = Annotated[UUID, Path()]
 
 
 @router.get("", operation_id="listOperatorKeys", summary="List operators' keys")
@@ -65,7 +62,7 @@ async def create_operator_key(
 
 
 @router.get("/{key}", operation_id="getOperatorKey", summary="Get an operator's key")
-async def get_operator_key(key: KeyId, services: ServicesDep, _: OperatorDep) -> OperatorKey:
+async def get_operator_key(key: UUID, services: ServicesDep, _: OperatorDep) -> OperatorKey:
     """One key, without its text."""
     async with system_of(services).unit_of_work() as session:
         return operator_key_shown(await services.tenants.operator_keys.get(session, key))
@@ -78,7 +75,7 @@ async def get_operator_key(key: KeyId, services: ServicesDep, _: OperatorDep) ->
     openapi_extra=json_body(OperatorKeyChanges),
 )
 async def change_operator_key(
-    key: KeyId, request: Request, services: ServicesDep, operator: OperatorDep
+    key: UUID, request: Request, services: ServicesDep, operator: OperatorDep
 ) -> OperatorKey:
     """Rename a key, disable it or enable it again."""
     body = validate(OperatorKeyChanges, await read_json(request))
@@ -102,7 +99,7 @@ async def change_operator_key(
     openapi_extra=json_body(KeyRotation),
 )
 async def rotate_operator_key(
-    key: KeyId, request: Request, response: Response, services: ServicesDep, operator: OperatorDep
+    key: UUID, request: Request, response: Response, services: ServicesDep, operator: OperatorDep
 ) -> OperatorKeyWithText:
     """A new key of the same role, shown this once; this one ends after the overlap.
 
@@ -127,7 +124,7 @@ async def rotate_operator_key(
     "/{key}", operation_id="revokeOperatorKey", summary="Revoke an operator's key", status_code=204
 )
 async def revoke_operator_key(
-    key: KeyId, request: Request, services: ServicesDep, operator: OperatorDep
+    key: UUID, request: Request, services: ServicesDep, operator: OperatorDep
 ) -> None:
     """End a key, and web sessions opened with it, on every gateway within five seconds."""
     async with system_of(services).unit_of_work() as session:

@@ -1,9 +1,8 @@
 """Tenants' keys, for operators: the first one of a tenant, and the last."""
 
-from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from loraplex.api.acting import actor_of
 from loraplex.api.admin.errors import system_of
@@ -19,8 +18,6 @@ from loraplex.platform.tenancy.administration import owner_of
 from loraplex.platform.tenancy.key_rules import KeyDraft
 
 router = APIRouter(prefix="/api/v1/admin/tenants/{tenant}/keys", tags=["admin"], responses=PROBLEM)
-
-KeyId = Annotated[UUID, Path()]
 
 
 @router.get("", operation_id="listTenantKeys", summary="List a tenant's keys")
@@ -65,7 +62,7 @@ async def create_tenant_key(
     "/{key}", operation_id="revokeTenantKey", summary="Revoke a tenant's key", status_code=204
 )
 async def revoke_tenant_key(
-    tenant: str, key: KeyId, request: Request, services: ServicesDep, operator: OperatorDep
+    tenant: str, key: UUID, request: Request, services: ServicesDep, operator: OperatorDep
 ) -> None:
     """End a key, and web sessions opened with it, on every gateway within five seconds."""
     async with system_of(services).unit_of_work() as session:

@@ -18,7 +18,7 @@ from loraplex.api.usage_answers import (
     storage_of,
     total_of,
 )
-from loraplex.api.usage_queries import filter_of, page_of_buckets
+from loraplex.api.usage_queries import page_of_buckets, usage_query
 from loraplex.api.usage_schemas import (
     AdminStorageUsage,
     AdminUsage,
@@ -27,8 +27,7 @@ from loraplex.api.usage_schemas import (
     AdminUsageResult,
 )
 from loraplex.platform.metering.pricing import currency_of
-from loraplex.platform.metering.rollups import minutes_surely_kept_from
-from loraplex.platform.metering.usage import Group, UsageQuery, stored, used
+from loraplex.platform.metering.usage import stored, used
 from loraplex.platform.tenancy.labels import tenant_ids_named, tenant_names
 
 router = APIRouter(prefix="/api/v1/admin/usage", tags=["admin"], responses=PROBLEM)
@@ -43,14 +42,7 @@ async def get_usage(
     page = page_of_buckets(wanted, wanted.bucket_width, now, wanted.limit, wanted.cursor)
     async with system_of(services).unit_of_work() as session:
         tenant_ids = await tenant_ids_named(session, wanted.tenant) if wanted.tenant else None
-        query = UsageQuery(
-            start=page.start,
-            end=page.end,
-            width=page.width,
-            wanted=await filter_of(session, wanted, tenant_ids),
-            minutes_from=minutes_surely_kept_from(now, services.settings.usage_minutes_kept_days),
-            groups=[Group(name) for name in wanted.group_by],
-        )
+        query = await usage_query(session, services, wanted, page, tenant_ids)
         rows, kept = await used(session, query), await stored(session, query)
         adapters = await names_of(session, adapters_in(rows))
         found = {row.keys.get("tenant_id") for row in rows} | {row.tenant_id for row in kept}

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from loraplex.api.acting import actor_of
 from loraplex.api.authentication import requires
@@ -20,7 +20,6 @@ from loraplex.platform.tenancy.principals import Scope, TenantPrincipal
 
 router = APIRouter(prefix="/api/v1/keys", tags=["keys"], responses=PROBLEM)
 
-KeyId = Annotated[UUID, Path()]
 ReaderDep = Annotated[TenantPrincipal, Depends(requires(Scope.KEYS_READ))]
 WriterDep = Annotated[TenantPrincipal, Depends(requires(Scope.KEYS_WRITE))]
 
@@ -60,7 +59,7 @@ async def create_key(
 
 
 @router.get("/{key}", operation_id="getKey", summary="Get a key")
-async def get_key(key: KeyId, services: ServicesDep, principal: ReaderDep) -> Key:
+async def get_key(key: UUID, services: ServicesDep, principal: ReaderDep) -> Key:
     """One key, without its text."""
     async with services.database.unit_of_work(principal.tenant_id) as session:
         _, view = await key_rows.find_key(session, principal.tenant_id, key)
@@ -74,7 +73,7 @@ async def get_key(key: KeyId, services: ServicesDep, principal: ReaderDep) -> Ke
     openapi_extra=json_body(KeyChanges),
 )
 async def change_key(
-    key: KeyId, request: Request, services: ServicesDep, principal: WriterDep
+    key: UUID, request: Request, services: ServicesDep, principal: WriterDep
 ) -> Key:
     """Rename a key, restrict it to models, disable it or enable it again."""
     body = validate(KeyChanges, await read_json(request))
@@ -98,7 +97,7 @@ async def change_key(
     openapi_extra=json_body(KeyRotation),
 )
 async def rotate_key(
-    key: KeyId, request: Request, response: Response, services: ServicesDep, principal: WriterDep
+    key: UUID, request: Request, response: Response, services: ServicesDep, principal: WriterDep
 ) -> KeyWithText:
     """A new key that may what this one may, shown this once; this one ends after the overlap.
 
@@ -121,7 +120,7 @@ async def rotate_key(
 
 @router.delete("/{key}", operation_id="revokeKey", summary="Revoke a key", status_code=204)
 async def revoke_key(
-    key: KeyId, request: Request, services: ServicesDep, principal: WriterDep
+    key: UUID, request: Request, services: ServicesDep, principal: WriterDep
 ) -> None:
     """End a key, and web sessions opened with it, on every gateway within five seconds."""
     async with services.database.unit_of_work(principal.tenant_id) as session:

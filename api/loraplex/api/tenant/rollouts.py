@@ -1,10 +1,11 @@
 """An adapter's rollouts: start, watch, weigh, pause, promote, roll back."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Depends, Path, Request, Response
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.rollouts import aliases, service
@@ -14,7 +15,7 @@ from loraplex.api.acting import record_own
 from loraplex.api.authentication import AdapterReaderDep, AdapterWriterDep
 from loraplex.api.documentation import PROBLEM, json_body
 from loraplex.api.pages import PageDep
-from loraplex.api.services import Services, ServicesDep
+from loraplex.api.services import ServicesDep
 from loraplex.api.tenant.nearness import foretell
 from loraplex.api.tenant.schemas import Rollout, RolloutChange, RolloutList, RolloutPlan
 from loraplex.api.validation import read_json, validate
@@ -71,112 +72,70 @@ async def get_rollout(
         return _rollout(await service.get_rollout(session, principal, name, rollout_id))
 
 
-@router.patch("/{rollout_id}", operation_id="changeRollout", openapi_extra=json_body(RolloutChange))
-async def change_rollout(
+Step = Callable[[AsyncSession, TenantPrincipal, str, UUID], Awaitable[RolloutView]]
+
+
+async def step_of_rollout(
     name: str,
     rollout_id: RolloutId,
     request: Request,
     services: ServicesDep,
     principal: AdapterWriterDep,
-) -> Rollout:
+) -> Callable[[str, Step], Awaitable[Rollout]]:
+    """What takes the path's rollout a step on, and notes it where something changed."""
+
+    async def take(verb: str, step: Step) -> Rollout:
+        async with services.database.unit_of_work(principal.tenant_id) as session:
+            await aliases.hold(session, principal, name)  # what is read now is changed then
+            before = await service.get_rollout(session, principal, name, rollout_id)
+            after = await step(session, principal, name, rollout_id)
+            if _told(before) != _told(after):
+                await record_own(
+                    session,
+                    request,
+                    principal,
+                    f"rollout.{verb}",
+                    _target(after),
+                    before=_told(before),
+                    after=_told(after),
+                )
+        return _rollout(after)
+
+    return take
+
+
+StepDep = Annotated[Callable[[str, Step], Awaitable[Rollout]], Depends(step_of_rollout)]
+
+
+@router.patch("/{rollout_id}", operation_id="changeRollout", openapi_extra=json_body(RolloutChange))
+async def change_rollout(request: Request, take: StepDep) -> Rollout:
     """Give the new version another share. Who got it keeps it when the share grows."""
     change = validate(RolloutChange, await read_json(request))
-
-    async def weigh(session: AsyncSession) -> RolloutView:
-        return await service.set_weight(session, principal, name, rollout_id, change.weight)
-
-    return await _change(services, request, principal, name, rollout_id, "weighed", weigh)
+    return await take("weighed", partial(service.set_weight, weight=change.weight))
 
 
 @router.post("/{rollout_id}/pause", operation_id="pauseRollout")
-async def pause_rollout(
-    name: str,
-    rollout_id: RolloutId,
-    request: Request,
-    services: ServicesDep,
-    principal: AdapterWriterDep,
-) -> Rollout:
+async def pause_rollout(take: StepDep) -> Rollout:
     """Send nothing to the new version until the rollout is resumed."""
-
-    async def pause(session: AsyncSession) -> RolloutView:
-        return await service.pause(session, principal, name, rollout_id)
-
-    return await _change(services, request, principal, name, rollout_id, "paused", pause)
+    return await take("paused", service.pause)
 
 
 @router.post("/{rollout_id}/resume", operation_id="resumeRollout")
-async def resume_rollout(
-    name: str,
-    rollout_id: RolloutId,
-    request: Request,
-    services: ServicesDep,
-    principal: AdapterWriterDep,
-) -> Rollout:
+async def resume_rollout(take: StepDep) -> Rollout:
     """Send the new version its share again, and count its errors anew."""
-
-    async def resume(session: AsyncSession) -> RolloutView:
-        return await service.resume(session, principal, name, rollout_id)
-
-    return await _change(services, request, principal, name, rollout_id, "resumed", resume)
+    return await take("resumed", service.resume)
 
 
 @router.post("/{rollout_id}/promote", operation_id="promoteRollout")
-async def promote_rollout(
-    name: str,
-    rollout_id: RolloutId,
-    request: Request,
-    services: ServicesDep,
-    principal: AdapterWriterDep,
-) -> Rollout:
+async def promote_rollout(take: StepDep) -> Rollout:
     """Move the alias to the new version and end the rollout."""
-
-    async def promote(session: AsyncSession) -> RolloutView:
-        return await service.promote(session, principal, name, rollout_id)
-
-    return await _change(services, request, principal, name, rollout_id, "promoted", promote)
+    return await take("promoted", service.promote)
 
 
 @router.post("/{rollout_id}/roll-back", operation_id="rollBackRollout")
-async def roll_back_rollout(
-    name: str,
-    rollout_id: RolloutId,
-    request: Request,
-    services: ServicesDep,
-    principal: AdapterWriterDep,
-) -> Rollout:
+async def roll_back_rollout(take: StepDep) -> Rollout:
     """Leave the alias where it is and end the rollout."""
-
-    async def roll_back(session: AsyncSession) -> RolloutView:
-        return await service.roll_back(session, principal, name, rollout_id)
-
-    return await _change(services, request, principal, name, rollout_id, "rolled_back", roll_back)
-
-
-async def _change(
-    services: Services,
-    request: Request,
-    principal: TenantPrincipal,
-    name: str,
-    rollout_id: UUID,
-    verb: str,
-    change: Callable[[AsyncSession], Awaitable[RolloutView]],
-) -> Rollout:
-    """Change a rollout, and note it where something changed."""
-    async with services.database.unit_of_work(principal.tenant_id) as session:
-        await aliases.hold(session, principal, name)  # what is read now is what is changed then
-        before = await service.get_rollout(session, principal, name, rollout_id)
-        after = await change(session)
-        if _told(before) != _told(after):
-            await record_own(
-                session,
-                request,
-                principal,
-                f"rollout.{verb}",
-                _target(after),
-                before=_told(before),
-                after=_told(after),
-            )
-    return _rollout(after)
+    return await take("rolled_back", service.roll_back)
 
 
 def _target(view: RolloutView) -> Target:

@@ -11,7 +11,7 @@ from loraplex.adapters_registry.versions.labels import names_of
 from loraplex.api.authentication import requires
 from loraplex.api.csv_files import CsvAnswer, csv_answers, lines, model_rows
 from loraplex.api.documentation import PROBLEM
-from loraplex.api.services import Services, ServicesDep
+from loraplex.api.services import ServicesDep
 from loraplex.api.usage_answers import (
     adapters_in,
     by_bucket,
@@ -19,7 +19,7 @@ from loraplex.api.usage_answers import (
     storage_of,
     total_of,
 )
-from loraplex.api.usage_queries import BucketPage, filter_of, page_of_buckets, whole_period
+from loraplex.api.usage_queries import filter_of, page_of_buckets, usage_query, whole_period
 from loraplex.api.usage_schemas import (
     Period,
     RequestsExportParameters,
@@ -42,8 +42,7 @@ from loraplex.platform.metering.requests import (
     refuse_too_many,
     requests_after,
 )
-from loraplex.platform.metering.rollups import minutes_surely_kept_from
-from loraplex.platform.metering.usage import Group, Stored, UsageQuery, Used, stored, used
+from loraplex.platform.metering.usage import Stored, Used, stored, used
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.principals import Scope, TenantPrincipal
 
@@ -69,7 +68,7 @@ async def get_usage(
     now = datetime.now(UTC)
     page = page_of_buckets(wanted, wanted.bucket_width, now, wanted.limit, wanted.cursor)
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        query = await _query(session, services, principal.tenant_id, wanted, page)
+        query = await usage_query(session, services, wanted, page, [principal.tenant_id])
         rows, kept = await used(session, query), await stored(session, query)
         adapters = await names_of(session, adapters_in(rows))
         currency = await currency_of(session)
@@ -111,7 +110,7 @@ async def export_usage(
     """Every bucket of the period that has any usage, or a refusal; never a part."""
     page = whole_period(wanted, wanted.bucket_width, datetime.now(UTC))
     async with services.database.unit_of_work(principal.tenant_id) as session:
-        query = await _query(session, services, principal.tenant_id, wanted, page)
+        query = await usage_query(session, services, wanted, page, [principal.tenant_id])
         rows, kept = await used(session, query), await stored(session, query)
         adapters = await names_of(session, adapters_in(rows))
         currency = await currency_of(session)
@@ -187,25 +186,6 @@ def _span(row: Used | Stored, width: BucketWidth) -> tuple[datetime, datetime]:
 
 def _amounts(row: Stored) -> tuple[int, int]:
     return row.byte_seconds, row.cost_micros
-
-
-async def _query(
-    session: AsyncSession,
-    services: Services,
-    tenant_id: TenantId,
-    wanted: UsageExportParameters,
-    page: BucketPage,
-) -> UsageQuery:
-    return UsageQuery(
-        start=page.start,
-        end=page.end,
-        width=page.width,
-        wanted=await filter_of(session, wanted, [tenant_id]),
-        minutes_from=minutes_surely_kept_from(
-            datetime.now(UTC), services.settings.usage_minutes_kept_days
-        ),
-        groups=[Group(name) for name in wanted.group_by],
-    )
 
 
 async def _ledger_query(session: AsyncSession, tenant_id: TenantId, wanted: Period) -> LedgerQuery:

@@ -12,8 +12,8 @@ from loraplex.platform.management_commands import (
     AsJson,
     connected,
     moment,
+    print_found,
     print_json,
-    print_table,
 )
 
 webhook = typer.Typer(
@@ -34,18 +34,9 @@ def list_(api_key: ApiKey, api_url: ApiUrl = LOCAL, as_json: AsJson = False) -> 
     """List your webhooks, oldest first."""
     with connected(api_url, api_key) as client:
         found = client.items("webhooks")
-    if as_json:
-        print_json(found)
-        return
-    rows = [
-        (one["id"], one["url"], ", ".join(one["event_types"]) or "all", state_of(one))
-        for one in found
-    ]
-    print_table(
-        ("webhook", "address", "events", "state"),
-        rows,
-        empty="No webhooks yet: `loraplex webhook create` makes one.",
-    )
+    columns = ("webhook", "address", "events", "state")
+    empty = "No webhooks yet: `loraplex webhook create` makes one."
+    print_found(found, as_json, columns, webhook_row, empty=empty)
 
 
 @webhook.command()
@@ -154,12 +145,20 @@ def state_of(one: Json) -> str:
     return "enabled" if one["is_enabled"] else f"disabled ({one['disabled_reason']})"
 
 
+def events_of(one: Json) -> str:
+    return ", ".join(one["event_types"]) or "all"
+
+
+def webhook_row(one: Json) -> tuple[object, ...]:
+    return one["id"], one["url"], events_of(one), state_of(one)
+
+
 def tell(one: Json, as_json: bool) -> None:
     if as_json:
         print_json(one)
         return
     typer.echo(f"{one['url']} is {state_of(one)}.")
-    typer.echo(f"  events: {', '.join(one['event_types']) or 'all'}")
+    typer.echo(f"  events: {events_of(one)}")
     if one["consecutive_failures"]:
         typer.echo(f"  deliveries given up in a row: {one['consecutive_failures']}")
 
@@ -174,22 +173,13 @@ def tell_secret(one: Json, as_json: bool) -> None:
 
 
 def tell_deliveries(found: list[Json], as_json: bool) -> None:
-    if as_json:
-        print_json(found)
-        return
-    rows = [
-        (
-            one["id"],
-            one["event_type"],
-            one["status"],
-            len(one["attempts"]),
-            last_answer(one),
-            moment(one["next_attempt_at"]),
-        )
-        for one in found
-    ]
     columns = ("delivery", "event", "status", "attempts", "last answer", "next attempt")
-    print_table(columns, rows, empty="Nothing was sent there yet.")
+    print_found(found, as_json, columns, delivery_row, empty="Nothing was sent there yet.")
+
+
+def delivery_row(one: Json) -> tuple[object, ...]:
+    attempts, next_at = len(one["attempts"]), moment(one["next_attempt_at"])
+    return one["id"], one["event_type"], one["status"], attempts, last_answer(one), next_at
 
 
 def last_answer(one: Json) -> object:
