@@ -2,12 +2,12 @@ import { useSearchParams } from "react-router";
 import { May } from "@/features/session/May";
 import { Button, ButtonLink } from "@/shared/ui/Button";
 import { EmptyState } from "@/shared/ui/EmptyState";
+import { Filter } from "@/shared/ui/Filter";
 import { LoadFailed, Stale } from "@/shared/ui/LoadFailed";
 import { Page } from "@/shared/ui/Page";
 import { Skeleton } from "@/shared/ui/Skeleton";
 import { AdapterTable } from "./AdapterTable";
 import { useAdapters } from "./api";
-import { NameFilter } from "./NameFilter";
 
 export function AdaptersPage() {
   return (
@@ -46,7 +46,7 @@ function Adapters() {
   return (
     <>
       {adapters.isRefetchError && <Stale onRetry={adapters.refetch} />}
-      <NameFilter value={wanted} onChange={filter} />
+      <Filter value={wanted} onChange={filter} />
       {found.length === 0 ? (
         <EmptyState
           title="No adapter matches"

@@ -1,7 +1,18 @@
 import type { Version } from "@/shared/api/types";
-import { classes } from "@/shared/ui/classes";
-import styles from "./StatusBadge.module.css";
+import { Badge, type BadgeTone } from "@/shared/ui/Badge";
+import { isMoving } from "./api";
+
+const TONES: Record<Version["status"], BadgeTone> = {
+  uploaded: "warn",
+  validating: "warn",
+  ready: "good",
+  rejected: "bad",
+};
 
 export function StatusBadge({ status }: Pick<Version, "status">) {
-  return <span className={classes(styles.badge, styles[status])}>{status}</span>;
+  return (
+    <Badge tone={TONES[status]} isMoving={isMoving({ status })}>
+      {status}
+    </Badge>
+  );
 }

@@ -1,5 +1,6 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, unwrap } from "@/shared/api/client";
+import { everyPage } from "@/shared/api/pages";
 import type { Version } from "@/shared/api/types";
 
 const POLL_MS = 1000;
@@ -12,13 +13,18 @@ export const adapterKeys = {
 };
 
 /** Neither ready nor rejected: its status will still move. */
-export const isMoving = (version: Version | null | undefined) =>
+export const isMoving = (version: Pick<Version, "status"> | null | undefined) =>
   version?.status === "uploaded" || version?.status === "validating";
+
+export const adaptersQuery = queryOptions({
+  queryKey: adapterKeys.list(),
+  queryFn: ({ signal }) =>
+    everyPage((query) => unwrap(api.GET("/api/v1/adapters", { params: { query }, signal }))),
+});
 
 export const useAdapters = () =>
   useQuery({
-    queryKey: adapterKeys.list(),
-    queryFn: async ({ signal }) => (await unwrap(api.GET("/api/v1/adapters", { signal }))).data,
+    ...adaptersQuery,
     refetchInterval: ({ state }) =>
       state.data?.some((adapter) => isMoving(adapter.latest_version)) ? POLL_MS : false,
   });
@@ -29,10 +35,10 @@ export const useVersions = (name: string) =>
     queryKey: adapterKeys.versions(name),
     queryFn: async ({ signal }) => {
       const path = { name };
-      const versions = await unwrap(
-        api.GET("/api/v1/adapters/{name}/versions", { params: { path }, signal }),
+      const versions = await everyPage((query) =>
+        unwrap(api.GET("/api/v1/adapters/{name}/versions", { params: { path, query }, signal })),
       );
-      return versions.data.toSorted((a, b) => b.version - a.version);
+      return versions.toSorted((a, b) => b.version - a.version);
     },
     refetchInterval: ({ state }) => (state.data?.some(isMoving) ? POLL_MS : false),
   });

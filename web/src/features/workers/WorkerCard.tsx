@@ -1,9 +1,11 @@
 import type { TierLoad, Worker, WorkerLoad } from "@/shared/api/types";
 import { formatBytes, formatCount } from "@/shared/format";
+import { Badge, type BadgeTone } from "@/shared/ui/Badge";
 import { PoolBar } from "./PoolBar";
 import type { Rates } from "./rates";
-import { classes } from "@/shared/ui/classes";
 import styles from "./WorkerCard.module.css";
+
+const TONES: Record<Worker["state"], BadgeTone> = { live: "good", connecting: "warn", lost: "bad" };
 
 type Props = { worker: Worker; rates: Rates | null };
 
@@ -13,7 +15,7 @@ export function WorkerCard({ worker, rates }: Props) {
     <article className={styles.card} aria-label={`Worker ${worker.id}`}>
       <header className={styles.header}>
         <h2>{worker.id}</h2>
-        <span className={classes(styles.state, styles[worker.state])}>{worker.state}</span>
+        <Badge tone={TONES[worker.state]}>{worker.state}</Badge>
       </header>
       <p className={styles.about}>
         {worker.role} · pool {worker.pool} · {worker.base} · process {worker.process_id}

@@ -55,3 +55,11 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : null);
+
+/** The refusal's words if it is about that field; a nested field counts as its first name. */
+export const aboutField = (error: Error | null, field: string): string | null =>
+  error instanceof ApiError && error.field?.split(/[.[]/)[0] === field ? error.message : null;
+
+/** The words of a failure that is about none of these fields. */
+export const aboutNone = (error: Error | null, ...fields: string[]): string | null =>
+  error && fields.every((field) => aboutField(error, field) === null) ? error.message : null;

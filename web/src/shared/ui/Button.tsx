@@ -3,7 +3,7 @@ import { Link } from "react-router";
 import { classes } from "./classes";
 import styles from "./Button.module.css";
 
-type Look = { look?: "primary" | "plain" | "quiet"; isSmall?: boolean };
+type Look = { look?: "primary" | "plain" | "quiet" | "danger"; isSmall?: boolean };
 
 export function Button({ look, isSmall, ...rest }: Look & ComponentProps<"button">) {
   return <button type="button" {...rest} className={classOf(look, isSmall)} />;
