@@ -51,8 +51,8 @@ export function For({ kind }: { kind: Session["kind"] }) {
         title={`Only ${kind === "tenant" ? "tenants" : "operators"} have this page`}
       >
         {kind === "tenant"
-          ? "You are among the operators. Adapters and chats belong to tenants: go to a tenant of yours, or sign in with a tenant's key."
-          : "You are in a tenant. Workers are shared by all tenants, so only operators see them."}
+          ? "You are among the operators. What is here belongs to a tenant: go to a tenant of yours, or sign in with a tenant's key."
+          : "You are in a tenant. What all tenants share, only operators see."}
       </Notice>
     </Page>
   );

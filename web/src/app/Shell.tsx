@@ -1,23 +1,12 @@
 import type { ReactNode } from "react";
 import { Link, NavLink, useNavigate } from "react-router";
 import { useChoosePlace, useSignOut } from "@/features/session/api";
-import type { Scope } from "@/features/session/current";
 import type { Session } from "@/shared/api/types";
 import { Button } from "@/shared/ui/Button";
 import { Logo } from "@/shared/ui/Logo";
 import { classes } from "@/shared/ui/classes";
 import styles from "./Shell.module.css";
-
-type Tab = readonly [path: string, name: string, scope?: Scope];
-
-const PAGES: Record<Session["kind"], readonly Tab[]> = {
-  tenant: [
-    ["/adapters", "Adapters"],
-    ["/upload", "Upload", "adapters.write"],
-    ["/chat", "Chat", "models.call"],
-  ],
-  operator: [["/admin/workers", "Workers"]],
-};
+import { tabsOf } from "./tabs";
 
 export function Shell({ session, children }: { session: Session; children: ReactNode }) {
   return (
@@ -31,13 +20,11 @@ export function Shell({ session, children }: { session: Session; children: React
             <Logo />
           </Link>
           <nav aria-label="Pages" className={styles.nav}>
-            {PAGES[session.kind]
-              .filter(([, , scope]) => scope === undefined || session.scopes.includes(scope))
-              .map(([path, name]) => (
-                <NavLink key={path} to={path} className={classes(styles.tab)}>
-                  {name}
-                </NavLink>
-              ))}
+            {tabsOf(session).map(({ path, name }) => (
+              <NavLink key={path} to={path} className={classes(styles.tab)}>
+                {name}
+              </NavLink>
+            ))}
           </nav>
           <Account session={session} />
         </div>

@@ -2,6 +2,9 @@ import { Navigate, type RouteObject } from "react-router";
 import { AdapterPage } from "@/features/adapters/AdapterPage";
 import { AdaptersPage } from "@/features/adapters/AdaptersPage";
 import { ChatPage } from "@/features/chat/ChatPage";
+import { KeyPage } from "@/features/keys/KeyPage";
+import { KeysPage } from "@/features/keys/KeysPage";
+import { NewKeyPage } from "@/features/keys/NewKeyPage";
 import { useSession } from "@/features/session/current";
 import { SignInPage } from "@/features/session/SignInPage";
 import { WelcomePage } from "@/features/session/WelcomePage";
@@ -10,6 +13,7 @@ import { WorkersPage } from "@/features/workers/WorkersPage";
 import { Crashed } from "./Crashed";
 import { NotFound } from "./NotFound";
 import { For, RequireSession } from "./RequireSession";
+import { tabsOf } from "./tabs";
 
 export const routes: RouteObject[] = [
   { path: "/welcome", element: <WelcomePage />, errorElement: <Crashed /> },
@@ -26,6 +30,9 @@ export const routes: RouteObject[] = [
           { path: "/adapters/:name", element: <AdapterPage /> },
           { path: "/upload", element: <UploadPage /> },
           { path: "/chat", element: <ChatPage /> },
+          { path: "/keys", element: <KeysPage /> },
+          { path: "/keys/new", element: <NewKeyPage /> },
+          { path: "/keys/:key", element: <KeyPage /> },
         ],
       },
       {
@@ -37,7 +44,8 @@ export const routes: RouteObject[] = [
   },
 ];
 
+/** The first page that is offered. */
 function Home() {
-  const { kind } = useSession();
-  return <Navigate to={kind === "operator" ? "/admin/workers" : "/adapters"} replace />;
+  const [first] = tabsOf(useSession());
+  return <Navigate to={first?.path ?? "/account"} replace />;
 }

@@ -1,6 +1,8 @@
 import type {
   Adapter,
   Alias,
+  CallerKey,
+  Key,
   Rollout,
   Session,
   Upload,
@@ -15,7 +17,17 @@ export const TENANT: Session = {
   tenant_state: "active",
   base_model: "smollm2-135m-instruct",
   role: "owner",
-  scopes: ["adapters.read", "adapters.write", "models.call"],
+  scopes: [
+    "adapters.read",
+    "adapters.write",
+    "keys.read",
+    "keys.write",
+    "limits.read",
+    "members.read",
+    "members.write",
+    "models.call",
+    "usage.read",
+  ],
   person: null,
   places: [],
 };
@@ -136,5 +148,37 @@ export const aWorker = (change: Partial<Worker> = {}): Worker => ({
   pool_pages: 100,
   page_bytes: 1024,
   load: LOAD,
+  ...change,
+});
+
+export const aCaller = (change: Partial<CallerKey> = {}): CallerKey => ({
+  kind: "person",
+  id: null,
+  label: "ada@example.com",
+  tenant: "acme",
+  member_id: "7d6c5b4a-0b0a-4908-8706-050403020100",
+  role: "developer",
+  scopes: ["models.call", "adapters.read", "keys.read", "keys.write"],
+  models: ["*"],
+  expires_at: null,
+  last_used_at: null,
+  ...change,
+});
+
+export const aKey = (change: Partial<Key> = {}): Key => ({
+  id: "1a2b3c4d-0b0a-4908-8706-050403020100",
+  name: "nightly batch",
+  label: "lpx_ab…yz",
+  state: "live",
+  expires_at: null,
+  disabled_at: null,
+  revoked_at: null,
+  last_used_at: null,
+  replaced_by: null,
+  created_at: "2026-01-02T03:04:05Z",
+  member_id: null,
+  role: "developer",
+  scopes: ["models.call"],
+  models: ["*"],
   ...change,
 });

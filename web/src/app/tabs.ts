@@ -1,0 +1,17 @@
+import type { Scope, Session } from "@/shared/api/types";
+
+export type Tab = { path: string; name: string; scope?: Scope };
+
+const TABS: Record<Session["kind"], readonly Tab[]> = {
+  tenant: [
+    { path: "/adapters", name: "Adapters", scope: "adapters.read" },
+    { path: "/upload", name: "Upload", scope: "adapters.write" },
+    { path: "/chat", name: "Chat", scope: "models.call" },
+    { path: "/keys", name: "Keys", scope: "keys.read" },
+  ],
+  operator: [{ path: "/admin/workers", name: "Workers" }],
+};
+
+/** The pages that are offered to a session: those it could use. */
+export const tabsOf = ({ kind, scopes }: Session): Tab[] =>
+  TABS[kind].filter(({ scope }) => scope === undefined || scopes.includes(scope));
