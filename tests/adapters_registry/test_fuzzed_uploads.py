@@ -19,7 +19,7 @@ from loraplex.engine.protocol.module_table import ModuleTable
 from tests.adapters_registry.mutations import Upload, mutated
 from tests.adapters_registry.samples import examples
 from tests.engine.driving import greedy, request, run
-from tests.engine.lora.test_kinds import ALL, EVERY, NO_COPIES, Option, Served, save
+from tests.engine.lora.options import ALL, EVERY, NO_COPIES, Option, Served, save
 from tests.engine.tiny import describe, make_engine, make_model
 
 pytestmark = [

@@ -1,33 +1,35 @@
 """Every option of PEFT's LoraConfig: served with PEFT's logits, or refused by name at upload."""
 
-import warnings
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-from peft import LoraConfig, get_peft_model
-from peft.tuners.lora.config import BdLoraConfig, KasaConfig, MontecloraConfig, VeloraConfig
-
-from loraplex.adapters_registry.peft import spec_from_files
-from loraplex.adapters_registry.peft_fields import IGNORED, NOT_SERVED
-from loraplex.adapters_registry.rejection import AdapterRejected
-from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.module_table import ModuleTable
-from loraplex.engine.protocol.sampling import SamplingParams
-from tests.engine.driving import Answer, request, run
-from tests.engine.models.test_architectures import PROMPT, logprobs_of
-from tests.engine.tiny import (
-    VOCABULARY,
-    describe,
-    make_engine,
-    make_model,
-    oracle,
-    oracle_logits,
-    peft_oracle,
+from peft import EvaConfig, LoftQConfig
+from peft.tuners.lora.config import (
+    BdLoraConfig,
+    CordaConfig,
+    KasaConfig,
+    LoraGAConfig,
+    LoraRuntimeConfig,
+    MontecloraConfig,
+    VeloraConfig,
 )
+
+from loraplex.adapters_registry.rejection import AdapterRejected
+from tests.engine.driving import request, run
+from tests.engine.lora.options import (
+    ALL,
+    BASES,
+    EVERY,
+    NO_COPIES,
+    SAMPLING,
+    Option,
+    Served,
+    differences_from_peft,
+    option,
+    save,
+)
+from tests.engine.models.test_architectures import PROMPT
+from tests.engine.tiny import make_engine
 
 pytestmark = [
     # PEFT asks Transformers by a name that Transformers has renamed.
@@ -35,30 +37,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 
-ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-EVERY = [*ALL, "embed_tokens", "lm_head"]
-BASES: dict[str, tuple[str, dict[str, Any]]] = {
-    "llama": ("llama", {}),
-    "tied": ("llama", {"tie_word_embeddings": True}),
-    "biased": ("llama", {"attention_bias": True, "mlp_bias": True}),
-    "qwen2": ("qwen2", {"tie_word_embeddings": True}),
-}
-
-
-@dataclass(frozen=True)
-class Option:
-    """A way to make an adapter: of which base, with which fields, saved how."""
-
-    base: str
-    config: dict[str, Any]
-    saved: dict[str, Any] = field(default_factory=dict)
-
-
-def option(base: str = "llama", *, saved: dict[str, Any] | None = None, **config: Any) -> Option:
-    return Option(base, {"r": 5, "lora_alpha": 7, **config}, saved or {})
-
-
-NO_COPIES = {"save_embedding_layers": False}
 SERVED: dict[str, Option] = {
     "target_modules as a list": option(target_modules=ALL),
     "target_modules as a pattern": option(target_modules=r".*\.(q|down)_proj"),
@@ -80,6 +58,23 @@ SERVED: dict[str, Option] = {
     "init_lora_weights mica": option(target_modules=ALL, init_lora_weights="mica"),
     "init_lora_weights eva": option(target_modules=ALL, init_lora_weights="eva"),
     "task_type": option(target_modules=ALL, task_type="CAUSAL_LM"),
+    "fields that say where an adapter comes from": option(
+        target_modules=ALL, base_model_name_or_path="nobody/nothing", revision="v9"
+    ),
+    "inference_mode": option(target_modules=ALL, inference_mode=True),
+    "runtime_config": option(
+        target_modules=ALL, runtime_config=LoraRuntimeConfig(ephemeral_gpu_offload=True)
+    ),
+    "configurations of beginnings that were not taken": option(
+        target_modules=ALL,
+        eva_config=EvaConfig(rho=1.5),
+        corda_config=CordaConfig(corda_method="kpm"),
+        lora_ga_config=LoraGAConfig(stable_gamma=2),
+        loftq_config=LoftQConfig(loftq_bits=8),
+    ),
+    "configurations of variants that were not taken": option(
+        target_modules=ALL, qalora_group_size=4, megatron_core="megatron.core.elsewhere"
+    ),
     "embed_tokens": option(target_modules=["embed_tokens"]),
     "embed_tokens without copies": option(target_modules=["embed_tokens"], saved=NO_COPIES),
     "embed_tokens, tied": option("tied", target_modules=["embed_tokens"]),
@@ -110,78 +105,16 @@ SERVED: dict[str, Option] = {
     "use_dora of linears whose biases stay": option("biased", target_modules=ALL, use_dora=True),
 }
 
-SAMPLING = SamplingParams(max_tokens=4, temperature=0.0, logprobs=VOCABULARY)
-
-
-@dataclass(frozen=True)
-class Served:
-    directory: Path
-    table: ModuleTable
-
-
-@pytest.fixture(scope="module")
-def bases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Served]:
-    found = {}
-    for name, (model_type, changes) in BASES.items():
-        directory = make_model(tmp_path_factory.mktemp(name), model_type, **changes)
-        found[name] = Served(directory, describe(directory))
-    return found
-
-
-def save(chosen: Option, base: Served, directory: Path, seed: int) -> AdapterRef:
-    """An adapter that PEFT made, trained by chance, and saved; resolved as an upload would be."""
-    torch.manual_seed(seed)
-    config = LoraConfig(**{"init_lora_weights": False, **chosen.config})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = get_peft_model(oracle(base.directory), config)
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if "magnitude" in name:
-                    parameter.mul_(1 + 0.3 * torch.randn_like(parameter))
-                elif parameter.requires_grad and not torch.any(parameter):
-                    parameter.normal_(std=0.3)
-                elif parameter.requires_grad and name.endswith("bias"):
-                    parameter.add_(0.5 * torch.randn_like(parameter))
-        model.save_pretrained(str(directory), **chosen.saved)
-    weights = directory / "adapter_model.safetensors"
-    config_bytes = (directory / "adapter_config.json").read_bytes()
-    spec = spec_from_files(config_bytes, weights, base.table)
-    return AdapterRef(spec=spec, namespace=TenantNamespace("tests"), url=str(weights))
-
-
-def difference(answer: Answer, model: Any) -> float:
-    """The largest, of log-probabilities."""
-    wanted = oracle_logits(model, PROMPT[:19], answer.token_ids).log_softmax(-1)
-    return float((logprobs_of(answer) - wanted).abs().max())
-
 
 @pytest.mark.parametrize("name", BASES)
 def test_what_is_served_answers_what_peft_answers_alone_and_mixed(
     name: str, bases: dict[str, Served], tmp_path: Path
 ) -> None:
-    base = bases[name]
     chosen = {title: one for title, one in SERVED.items() if one.base == name}
-    refs = {
-        title: save(one, base, tmp_path / str(seed), seed)
-        for seed, (title, one) in enumerate(chosen.items())
-    }
-    engine = make_engine(base.directory, base.table, pool_bytes=2**23, max_step_tokens=48)
-    alone = {
-        title: run(engine, request("one", PROMPT[:19], SAMPLING, ref))["one"]
-        for title, ref in refs.items()
-    }
-    mixed = run(
-        engine,
-        request("base", PROMPT[:19], SAMPLING),
-        *(request(title, PROMPT[:19], SAMPLING, ref) for title, ref in refs.items()),
-    )
-    engine.close()
-    differences = {"base": difference(mixed["base"], oracle(base.directory))}
-    for seed, title in enumerate(refs):
-        adapted = peft_oracle(base.directory, tmp_path / str(seed))
-        differences[title] = difference(alone[title], adapted)
-        differences[f"{title}, mixed"] = difference(mixed[title], adapted)
+    folders = {title: tmp_path / str(seed) for seed, title in enumerate(chosen)}
+    for seed, (title, one) in enumerate(chosen.items()):
+        save(one, bases[name], folders[title], seed)
+    differences = differences_from_peft(bases[name], folders)
     assert max(differences.values()) < 5e-4, differences
 
 
@@ -220,7 +153,6 @@ REFUSED: dict[str, tuple[Option, str]] = {
         option(target_modules=ALL, alora_invocation_tokens=[5, 6], task_type="CAUSAL_LM"),
         "alora_invocation_tokens",
     ),
-    "init_lora_weights": (option(target_modules=ALL, init_lora_weights="pissa"), "pissa"),
     "use_qalora": (option(target_modules=ALL, use_qalora=True, qalora_group_size=4), "QALoRA"),
     "use_bdlora": (
         option(
@@ -243,11 +175,14 @@ REFUSED: dict[str, tuple[Option, str]] = {
         option(target_modules=ALL, velora_config=VeloraConfig(num_groups=4)),
         "VeLoRA",
     ),
-    "init_lora_weights lora_ga": (
-        option(target_modules=ALL, init_lora_weights="lora_ga"),
-        "lora_ga",
+    # PEFT wraps Megatron's layers only where Megatron can be imported; it saves the same tensors.
+    "megatron_config": (
+        option(
+            target_modules=ALL,
+            late={"megatron_config": {"tensor_model_parallel_size": 2}},
+        ),
+        "Megatron's parallel layers",
     ),
-    "init_lora_weights olora": (option(target_modules=ALL, init_lora_weights="olora"), "olora"),
 }
 
 
@@ -259,9 +194,3 @@ def test_what_is_not_served_is_refused_by_name(
     with pytest.raises(AdapterRejected) as rejected:
         save(chosen, bases[chosen.base], tmp_path, 0)
     assert any(word in reason.message for reason in rejected.value.reasons)
-
-
-def test_every_field_of_peft_is_served_refused_or_harmless() -> None:
-    known = {name.split()[0] for name in SERVED} | REFUSED.keys() | IGNORED | NOT_SERVED.keys()
-    known |= {"peft_type", "lora_alpha", "alpha_pattern"}
-    assert {one.name for one in fields(LoraConfig)} <= known
