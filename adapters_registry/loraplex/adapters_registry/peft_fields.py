@@ -10,7 +10,11 @@ MAX_ALPHA = 2.0**20
 SERVED_INITS = ("gaussian", "eva", "orthogonal", "mica")
 """How these begin does not touch the base, so A and B are the whole of the fine-tune."""
 
-BASE_CHANGING_INITS = ("pissa", "olora", "corda", "loftq", "lora_ga")
+CONVERTIBLE_INITS = ("pissa", "olora", "corda", "lora_ga")
+"""PEFT can save the difference to their beginning, which is plain LoRA on the stock base."""
+
+QUANTISING_INITS = ("loftq",)
+"""What they begin with makes up for what quantising takes from the base, which is served whole."""
 
 IGNORED = frozenset(
     {
@@ -44,7 +48,7 @@ NOT_SERVED = {
     "trainable_token_indices": "retrained token embeddings are not served yet",
     "use_qalora": "QALoRA is not served",
     "use_bdlora": "block-diagonal LoRA is not served",
-    "arrow_config": "Arrow routing is not served",
+    "arrow_config": "Arrow routing is not served; upload the adapters it routes between",
     "kasa_config": "KaSA is not served",
     "monteclora_config": "MonteCLoRA is not served",
     "velora_config": "VeLoRA is not served",
@@ -61,13 +65,20 @@ def is_unset(value: Any) -> bool:
 
 
 def init_message(init: Any) -> str:
-    if isinstance(init, str) and init.lower().startswith(BASE_CHANGING_INITS):
-        return (
-            f"init_lora_weights is {shortened(init)!r}, which changes the base model's weights, so "
-            "on the stock base the adapter would be wrong. Save it with PEFT's "
-            "path_initial_model_for_weight_conversion, which turns it into plain LoRA."
+    name = init.lower() if isinstance(init, str) else ""
+    if name.startswith(CONVERTIBLE_INITS):
+        remedy = (
+            "Save it with PEFT's path_initial_model_for_weight_conversion, which turns it into "
+            "plain LoRA."
         )
-    return f"init_lora_weights {shortened(init)!r} is not known here."
+    elif name.startswith(QUANTISING_INITS):
+        remedy = "PEFT has no exact conversion for it; train from another beginning."
+    else:
+        return f"init_lora_weights {shortened(init)!r} is not known here."
+    return (
+        f"init_lora_weights is {shortened(init)!r}, which changes the base model's weights, so "
+        f"on the stock base the adapter would be wrong. {remedy}"
+    )
 
 
 def as_bool(value: Any) -> bool:
