@@ -15,7 +15,7 @@ from loraplex.platform.metering.models import LedgerEntry
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.models import Tenant as TenantRow
 from tests.api.conftest import CallFactory, Tenant, in_system
-from tests.api.running import RunningGateway
+from tests.api.running import RunningGateway, running_gateway
 from tests.api.tenant.test_limits import held
 from tests.api.waiting import eventually
 
@@ -138,6 +138,29 @@ def test_after_failures_and_cancels_nothing_is_reserved_and_what_ran_is_spent(
     used = in_use(gateway, customer)
     assert (used["reserved_micros"], used["running"]) == (0, 0)
     assert used["spent_month_micros"] == output_tokens(gateway_settings, customer)
+
+
+def test_when_every_worker_is_full_it_is_our_fault_and_soon_over(
+    gateway: RunningGateway,
+    gateway_settings: Settings,
+    customer: Tenant,
+    neighbour: Tenant,
+    call: CallFactory,
+) -> None:
+    small = gateway_settings.model_copy(update={"max_worker_requests": 1})
+    with running_gateway(small) as full, full.client(neighbour.key) as other:
+        endless = {"model": BASE, "prompt": "go on", "max_tokens": 4000, "ignore_eos": True}
+        running = call(full, customer.key, {**endless, "stream": True})
+        assert running.answer().status == 200
+        refused = other.post("/v1/completions", json=COMPLETION)
+        assert refused.status_code == 503
+        error = refused.json()["error"]
+        assert (error["code"], error["type"]) == ("overloaded", "server_error")
+        assert refused.headers["Retry-After"] == "2"
+        assert not [name for name in refused.headers if name.startswith("x-should-retry")]
+        assert held(gateway_settings, neighbour) == 0
+        running.close()
+        eventually("room again", lambda: other.post("/v1/completions", json=COMPLETION).is_success)
 
 
 def output_tokens(settings: Settings, tenant: Tenant) -> int:

@@ -1,12 +1,21 @@
 """Tenants' lives over HTTP: made, renamed, suspended on every gateway, resumed, deleted."""
 
+import asyncio
+import io
+import json
+import tarfile
 import time
 from collections.abc import Iterator
 from functools import partial
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 
+from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.tenants.exporting import Exporter
+from loraplex.platform.database.sessions import Database
+from loraplex.platform.lifecycle import service
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.principals import OperatorRole, Role
 from tests.api.conftest import CallFactory, Tenant, new_tenant
@@ -120,6 +129,51 @@ def test_a_deletion_wants_the_name_and_lets_nobody_in(
         operator.patch(path, json={"display_name": "x"}),
     ):
         assert (change.status_code, change.json()["code"]) == (409, "tenant_deleted")
+
+
+async def written(settings: Settings, tenant_name: str, export_id: UUID) -> str:
+    """Do what the job does; where the store has the archive."""
+    assert settings.database_system_url is not None
+    system = Database(settings.database_system_url.get_secret_value(), pool_size=1)
+    store = ObjectStore.from_settings(settings)
+    try:
+        assert await Exporter(system, store, settings.data_dir / "exports").export(export_id)
+        async with system.unit_of_work() as session:
+            tenant = await service.find_tenant(session, tenant_name)
+            return service.export_key(tenant.namespace, export_id)
+    finally:
+        await system.dispose()
+
+
+def test_an_archive_is_downloaded_once_it_is_written_and_while_it_is_kept(
+    operator: httpx.Client, gateway_settings: Settings, customer: Tenant
+) -> None:
+    path = f"{TENANTS}/{customer.name}/exports"
+    asked = operator.post(path)
+    assert (asked.status_code, asked.json()["status"]) == (202, "queued")
+    one = f"{path}/{asked.json()['id']}"
+    early = operator.get(f"{one}/download")
+    assert (early.status_code, early.json()["code"]) == (409, "export_not_ready")
+    key = asyncio.run(written(gateway_settings, customer.name, UUID(asked.json()["id"])))
+
+    told = operator.get(one).json()
+    assert (told["status"], told["tenant"]) == ("completed", customer.name)
+    archive = operator.get(f"{one}/download")
+    assert archive.headers["content-type"] == "application/gzip"
+    day = told["created_at"][:10]
+    assert archive.headers["content-disposition"] == (
+        f'attachment; filename="{customer.name}-{day}.tar.gz"'
+    )
+    assert len(archive.content) == told["size_bytes"]
+    with tarfile.open(fileobj=io.BytesIO(archive.content)) as files:
+        described = files.extractfile("export.json")
+        assert described is not None
+        assert json.load(described)["tenant"] == customer.name
+
+    ObjectStore.from_settings(gateway_settings).delete(key)  # a backup that comes back has none
+    gone = operator.get(f"{one}/download")
+    assert (gone.status_code, gone.json()["code"]) == (404, "export_not_found")
+    assert operator.get(f"{path}/{uuid4()}/download").status_code == 404
 
 
 def test_operators_are_invited_changed_and_refused(

@@ -54,6 +54,31 @@ def test_an_upload_is_a_new_version_and_the_same_bytes_are_the_same(
     assert mine.get("/api/v1/adapters").json() == {"data": [adapter], "next_cursor": None}
 
 
+def test_a_tenant_has_as_many_adapters_as_it_may(
+    mine: httpx.Client, customer: Tenant, gateway: RunningGateway, operator_key: str
+) -> None:
+    with gateway.client(operator_key) as operator:
+        order = {"max_adapters": 1}
+        path = f"/api/v1/admin/tenants/{customer.name}/limits"
+        operator.put(path, json=order).raise_for_status()
+    parrot, other = "/api/v1/adapters/parrot", "/api/v1/adapters/other"
+    assert mine.post(f"{parrot}/versions", files=files("pirate")).status_code == 202
+    assert mine.post(f"{parrot}/versions", files=files("shout")).status_code == 202
+
+    refused = mine.post(f"{other}/versions", files=files("json"))
+    assert (refused.status_code, refused.json()["code"]) == (429, "too_many_adapters")
+    assert refused.json()["rule"] == "max_adapters of 1"
+    assert refused.headers["x-should-retry"] == "false"  # no waiting makes room
+    assert mine.get(other).status_code == 404
+
+    mine.delete(parrot).raise_for_status()
+    assert mine.post(f"{other}/versions", files=files("json")).status_code == 202
+    restored = mine.post(f"{parrot}/restore")
+    assert (restored.status_code, restored.json()["code"]) == (429, "too_many_adapters")
+    mine.delete(other).raise_for_status()
+    mine.post(f"{parrot}/restore").raise_for_status()
+
+
 def test_an_archive_in_the_form_is_its_two_files(mine: httpx.Client) -> None:
     folder = FIXTURES / "pirate"
     buffer = io.BytesIO()

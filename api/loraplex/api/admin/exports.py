@@ -6,6 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
+from loraplex.adapters_registry.errors import BlobMissing
 from loraplex.api.acting import actor_of
 from loraplex.api.admin.errors import system_of
 from loraplex.api.admin.tenant_schemas import Export, ExportList
@@ -14,6 +15,7 @@ from loraplex.api.documentation import PROBLEM
 from loraplex.api.pages import PageDep
 from loraplex.api.services import ServicesDep
 from loraplex.platform.lifecycle import service
+from loraplex.platform.lifecycle.errors import ExportNotFound
 from loraplex.platform.lifecycle.models import TenantExport
 
 router = APIRouter(
@@ -75,7 +77,10 @@ async def download_export(
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     if found.size_bytes is not None:
         headers["Content-Length"] = str(found.size_bytes)
-    chunks = await asyncio.to_thread(services.objects.stream, key)
+    try:
+        chunks = await asyncio.to_thread(services.objects.stream, key)
+    except BlobMissing:  # swept a moment ago, or not in the backup that this database came from
+        raise ExportNotFound(export) from None
     return StreamingResponse(chunks, media_type=ARCHIVE, headers=headers)
 
 
