@@ -3,17 +3,20 @@
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID, uuid4
 
 import msgspec
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import create_engine, text, update
+from sqlalchemy import create_engine, select, text, update
 from sqlalchemy.engine import make_url
 from structlog.testing import capture_logs
 
 from loraplex.adapters_registry.uploads import quota
 from loraplex.engine.protocol.identity import Digest
+from loraplex.platform.admission.limits import change_limits
+from loraplex.platform.admission.models import Subject
 from loraplex.platform.database.migrate import upgrade
 from loraplex.platform.database.roles import MIGRATOR, ROLES, SYSTEM, create_roles
 from loraplex.platform.database.sessions import Database
@@ -128,14 +131,23 @@ async def violations(system: Database) -> dict[str, float]:
     return {invariant: count for invariant, count in told().items() if count}
 
 
-async def settle(system: Database, customer: Customer, request_id: str) -> None:
-    """As admission does."""
+async def settle(
+    system: Database,
+    customer: Customer,
+    request_id: str,
+    *,
+    model: str = "base",
+    adapter_id: UUID | None = None,
+    cost_micros: int = 0,
+) -> None:
+    """As admission does, of a call whose reservation was lost: free, or at the customer's price."""
     usage = Usage(
         request_id=request_id,
-        model="base",
+        model=model,
         base_model="base",
         price=FREE,
         adapter_digest=None,
+        adapter_id=adapter_id,
         prompt_tokens=10,
         cached_tokens=4,
         output_tokens=5,
@@ -143,8 +155,12 @@ async def settle(system: Database, customer: Customer, request_id: str) -> None:
         admitted_at=NOW,
     )
     told = entry_of(usage, api_key_id=customer.key_ids[0], member_id=None)
-    entry = msgspec.json.encode(told | {"cost_micros": 0}).decode()
+    told["cost_micros"] = cost_micros
     async with system.unit_of_work() as session:
+        if cost_micros:
+            mine = select(PriceRow.id).where(PriceRow.tenant_id == customer.tenant_id)
+            told["price_id"] = await session.scalar(mine)
+        entry = msgspec.json.encode(told).decode()
         await session.execute(
             text("SELECT gateway.settle(:tenant, CAST(:entry AS jsonb))"),
             {"tenant": customer.tenant_id, "entry": entry},
@@ -260,6 +276,53 @@ async def test_budgets_spent_are_the_ledgers_sum(system: Database, damage: Any) 
     damage(spent.format(-5), tenant=customer.tenant_id)
     assert await violations(system) == {"budgets": 1, "negative_reservations": 1}
     damage(spent.format(0), tenant=customer.tenant_id)
+    assert await violations(system) == {}
+
+
+async def test_a_models_budget_is_spent_by_what_was_called_by_its_name(
+    system: Database, customer: Customer, damage: Any
+) -> None:
+    first, second = uuid4(), uuid4()  # two adapters had the name, and the first is purged
+
+    async def budget(model: str) -> None:
+        async with system.unit_of_work() as session:
+            order = {"monthly_budget_micros": 9000}
+            await change_limits(session, ACTOR, customer.tenant_id, Subject.MODEL, model, order)
+
+    await settle(system, customer, "before", model="support", adapter_id=first, cost_micros=9)
+    await budget("support")
+    await budget("elsewhere")
+    calls = (
+        (f"{customer.name}/support:prod", first),
+        ("support:v7", second),
+        (f"support@{DIGEST}", second),
+        (f"{customer.name}/other", second),
+        ("base", None),
+    )
+    for place, (model, adapter_id) in enumerate(calls):
+        name = f"call-{place}"
+        await settle(system, customer, name, model=model, adapter_id=adapter_id, cost_micros=9)
+    async with system.unit_of_work() as session:
+        rows = await session.execute(
+            text(
+                "SELECT s.place, s.month_micros FROM gateway.spent(:tenant, ARRAY['model',"
+                " 'model'], ARRAY['support', 'elsewhere'], gateway.clock()) s"
+            ),
+            {"tenant": customer.tenant_id},
+        )
+        assert rows.all() == [(1, 4 * 9), (2, 0)]
+    assert await violations(system) == {}
+    damage(
+        "UPDATE limit_counters SET spent_month_micros = spent_month_micros + 1"
+        " WHERE tenant_id = :tenant AND subject = 'model' AND subject_id = 'support'",
+        tenant=customer.tenant_id,
+    )
+    assert await violations(system) == {"budgets": 1}
+    damage(
+        "UPDATE limit_counters SET spent_month_micros = spent_month_micros - 1"
+        " WHERE tenant_id = :tenant AND subject = 'model' AND subject_id = 'support'",
+        tenant=customer.tenant_id,
+    )
     assert await violations(system) == {}
 
 

@@ -1,8 +1,7 @@
 """What must hold between the ledger and all that is derived from it, whatever has happened.
 
 Each invariant is one statement, so it sees one moment. It answers with a row for each place where
-it does not hold: whose, where, what should be there and what is. Budgets of adapters are not looked
-at: the ledger has their ids, and names may have been used again.
+it does not hold: whose, where, what should be there and what is.
 """
 
 from dataclasses import dataclass
@@ -109,7 +108,6 @@ BUDGETS = """
             date_trunc('day', now.at, 'UTC') AS day, date_trunc('month', now.at, 'UTC') AS month
         FROM limits l CROSS JOIN now
         WHERE num_nonnulls(l.daily_budget_micros, l.monthly_budget_micros) > 0
-            AND (l.subject <> 'model' OR l.subject_id IN (SELECT name FROM base_models))
     ), compared AS (
         SELECT b.tenant_id, b.subject, b.subject_id,
             jsonb_build_array(billed.day_micros, billed.month_micros) AS expected,
@@ -126,7 +124,8 @@ BUDGETS = """
                 AND CASE b.subject WHEN 'tenant' THEN true
                     WHEN 'key' THEN e.api_key_id::text = b.subject_id
                     WHEN 'member' THEN e.member_id::text = b.subject_id
-                    ELSE e.adapter_id IS NULL AND e.base_model = b.subject_id END
+                    ELSE gateway.called_model(e.model, e.adapter_id, e.base_model)
+                        = b.subject_id END
         ) billed
     )
     SELECT tenant_id, subject || ' ' || subject_id AS place, expected, found
