@@ -6,6 +6,7 @@ process may have taken already.
 
 import fcntl
 import os
+import shutil
 import time
 import uuid
 from collections import Counter
@@ -118,6 +119,14 @@ class CacheFolder:
                     held_by[file.tenant] -= file.size_bytes
                     excess_bytes -= file.size_bytes
                     self.used_bytes -= file.size_bytes
+
+    def forget(self, tenant: str) -> None:
+        """Delete a tenant's folder; what cannot be deleted now is when this is called again."""
+        folder = self.root / tenant
+        freed_bytes = sum(file.size_bytes for file in self._kept() if file.tenant == tenant)
+        if folder.is_dir():
+            shutil.rmtree(folder, ignore_errors=True)  # others may be deleting it as well
+            self.used_bytes = max(0, self.used_bytes - freed_bytes)
 
     def _remove_abandoned(self) -> None:
         limit = time.time() - ABANDONED_SECONDS

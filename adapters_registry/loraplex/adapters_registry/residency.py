@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +21,7 @@ from loraplex.adapters_registry.cache_folder import HOLD_SECONDS, CacheFolder
 from loraplex.adapters_registry.transfer import FollowedFile, Transfer
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable, TransferBroke
+from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.messages import Tier, TierLoad
 
 SAFE_PART: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -97,6 +98,12 @@ class NodeCache:
         if self._folder.put_aside(self._path(ref)):
             with self._lock:
                 self._corrupt += 1
+
+    def forget(self, namespaces: Sequence[TenantNamespace]) -> None:
+        """Remove what deleted tenants have here; whoever still fetches for one of them fails."""
+        for namespace in namespaces:
+            if SAFE_PART.fullmatch(namespace):
+                self._folder.forget(namespace)
 
     def tiers(self) -> tuple[TierLoad, ...]:
         """The disk and the store. The disk's bytes are all workers', as this one last saw them."""

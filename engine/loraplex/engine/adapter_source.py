@@ -1,12 +1,13 @@
 """What the engine needs of whoever keeps adapters: their files' bytes, by reference."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.messages import TierLoad
 
 
@@ -54,6 +55,10 @@ class AdapterSource(Protocol):
 
     def distrust(self, ref: AdapterRef) -> None:
         """The file that was fetched last had other bytes than its digest says: get it anew."""
+        return
+
+    def forget(self, namespaces: Sequence[TenantNamespace]) -> None:
+        """These tenants are deleted: keep no file of theirs. Idempotent."""
         return
 
     def tiers(self) -> tuple[TierLoad, ...]:

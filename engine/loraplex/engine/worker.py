@@ -54,7 +54,8 @@ def load_server(environment: WorkerEnvironment, tracing: Tracing = NO_TRACING) -
     set_threads(config)
     cache_dir = Path(config.adapter_cache_dir)
     table = load_or_describe(Path(config.model_dir), config.base_name, cache_dir)
-    engine = EngineCore(config, table, load_adapter_source(config))
+    source = load_adapter_source(config)
+    engine = EngineCore(config, table, source)
     identity = WorkerIdentity(
         worker_id=environment.worker_id,
         pool=environment.pool,
@@ -69,6 +70,7 @@ def load_server(environment: WorkerEnvironment, tracing: Tracing = NO_TRACING) -
         gateway_public_key=environment.gateway_public_key,
         host=environment.host,
         tracing=tracing,
+        forget=source.forget,
     )
 
 

@@ -1,5 +1,6 @@
 """A tenant with everything is exported, and deleted: what is left of it is a bill without names."""
 
+import asyncio
 import json
 import tarfile
 from dataclasses import dataclass
@@ -7,28 +8,39 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
+from msgspec import structs
 from sqlalchemy import func, select, text, update
 
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.tenants.catalogue import KEPT, SCRUBBED, tenant_tables
 from loraplex.adapters_registry.tenants.deleting import Deleter
 from loraplex.adapters_registry.tenants.exporting import Exporter
+from loraplex.adapters_registry.tenants.tasks import sweep_tenants
 from loraplex.adapters_registry.uploads.models import Blob
+from loraplex.adapters_registry.uploads.service import Uploads
+from loraplex.adapters_registry.uploads.sources import BytesSource, FileSource
+from loraplex.adapters_registry.versions.service import register_base
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
 from loraplex.platform.admission.models import Reservation
 from loraplex.platform.audit.actors import Actor
-from loraplex.platform.blobs import blob_key
+from loraplex.platform.audit.models import AuditEvent
+from loraplex.platform.blobs import DELETION_LOCK, blob_key
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.database.urls import libpq_url
+from loraplex.platform.jobs import JobContext
 from loraplex.platform.lifecycle import service
-from loraplex.platform.lifecycle.errors import ExportNotReady
+from loraplex.platform.lifecycle.errors import ExportNotReady, TenantGoing
 from loraplex.platform.lifecycle.models import TenantDeletion
 from loraplex.platform.people.models import Membership, User
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.errors import TenantNameTaken
+from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import ApiKey
+from tests.adapters_registry.samples import TINY, sample
 
 ACTOR = Actor.system("test")
 WEIGHTS = b"the weights of an adapter"
@@ -175,9 +187,14 @@ async def test_a_deletion_leaves_a_bill_without_names(
             rows = text(f'SELECT * FROM "{one.name}" WHERE tenant_id = :tenant')
             found = (await session.execute(rows, {"tenant": customer.id})).mappings().all()
             assert not found or one.name in KEPT | SCRUBBED, one.name
-            if one.name != "audit_events":  # which its own retention ends
-                assert customer.name not in str(found), one.name
-                assert "production" not in str(found), one.name
+            assert customer.name not in str(found), one.name
+            assert "production" not in str(found), one.name
+        lines = (
+            await session.scalars(select(AuditEvent).where(AuditEvent.tenant_id == customer.id))
+        ).all()
+        assert {line.action for line in lines} >= {"api_key.created", "tenant.deleted"}
+        assert str(customer.key_id) in {line.target_id for line in lines}
+        assert {line.actor_label for line in lines} == {"setup", "test"}, "who is not the tenant's"
         (entry,) = (
             await session.execute(
                 text("SELECT * FROM ledger WHERE tenant_id = :tenant"), {"tenant": customer.id}
@@ -194,6 +211,16 @@ async def test_a_deletion_leaves_a_bill_without_names(
     with pytest.raises(TenantNameTaken):
         async with system_database.unit_of_work() as session:
             await TenantAdministration(secret_keys).create_tenant(session, customer.name)
+
+
+async def test_the_log_of_a_tenant_that_stays_cannot_be_changed_by_this_way(
+    customer: Customer, system_database: Database
+) -> None:
+    async with system_database.unit_of_work() as session:
+        mine = {"tenant": customer.id}
+        await session.execute(text("SELECT gateway.pseudonymise_audit(:tenant)"), mine)
+        names = select(AuditEvent.target_name).where(AuditEvent.tenant_id == customer.id)
+        assert customer.name in (await session.scalars(names)).all()
 
 
 async def test_every_table_of_a_tenant_can_be_purged_or_is_kept_on_purpose(
@@ -234,7 +261,8 @@ async def test_a_deletion_waits_for_calls_and_goes_on_after_a_death(
         )
     assert not await deleter.delete(customer.id), "the first run may still be at it"
 
-    # It dies before it deletes an object, before it looks for more, and before the last step.
+    # It dies before it deletes rows, before it deletes an object, before it looks for more, and
+    # before the last step.
 
     def die(*_: object) -> None:
         raise ProcessDied
@@ -243,6 +271,7 @@ async def test_a_deletion_waits_for_calls_and_goes_on_after_a_death(
         raise ProcessDied
 
     for target, name, death in (
+        (Deleter, "_purge_batch", die_late),
         (ObjectStore, "delete", die),
         (ObjectStore, "keys", die),
         (Deleter, "_take_names", die_late),
@@ -260,6 +289,85 @@ async def test_a_deletion_waits_for_calls_and_goes_on_after_a_death(
     assert going is not None
     assert going.finished_at is not None
     assert going.last_error is None
+
+
+async def test_no_object_goes_while_a_row_speaks_of_it_or_a_backup_copies(
+    customer: Customer,
+    system_database: Database,
+    services: Settings,
+    store: ObjectStore,
+    secret_keys: SecretKeys,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert services.database_system_url is not None
+    url = libpq_url(services.database_system_url.get_secret_value())
+    key = blob_key(customer.namespace, DIGEST)
+    delete, rows_left = ObjectStore.delete, []
+    await begin_deletion(customer, system_database)
+    deleter = Deleter(system_database, store, secret_keys)
+    with psycopg.connect(url, autocommit=True) as other:
+
+        def look_and_delete(self: ObjectStore, key: str) -> None:
+            mine = "SELECT count(*) FROM blobs WHERE tenant_id = %s"
+            rows_left.append(other.execute(mine, [customer.id]).fetchone())
+            taken = other.execute("SELECT pg_try_advisory_lock(%s)", [DELETION_LOCK]).fetchone()
+            assert taken == (False,), "a backup that begins now waits"
+            delete(self, key)
+
+        monkeypatch.setattr(ObjectStore, "delete", look_and_delete)
+        other.execute("SELECT pg_advisory_lock(%s)", [DELETION_LOCK])
+        assert not await deleter.delete(customer.id), "a backup copies"
+        assert store.keys(f"tenants/{customer.namespace}/") == [key]
+        other.execute("SELECT pg_advisory_unlock(%s)", [DELETION_LOCK])
+        await let_lease_end(customer, system_database)
+        assert await deleter.delete(customer.id)
+    assert rows_left == [(0,)]
+    assert store.keys(f"tenants/{customer.namespace}/") == []
+
+
+async def test_an_upload_that_ends_too_late_is_refused_and_leaves_no_bytes(
+    customer: Customer,
+    system_database: Database,
+    services: Settings,
+    store: ObjectStore,
+    secret_keys: SecretKeys,
+    tmp_path: Path,
+) -> None:
+    base = structs.replace(TINY, base_name=f"tiny-{uuid4().hex}")
+    async with system_database.unit_of_work() as session:
+        await register_base(session, base)
+    uploads = Uploads(system_database, store, base.base_name, 10**6)
+    config, weights = sample().write(tmp_path)
+    owner = Owned(TenantId(customer.id), customer.name, customer.namespace)
+
+    async def settle(*_: object) -> None:
+        raise AssertionError("nothing is registered")
+
+    await begin_deletion(customer, system_database)
+    assert await Deleter(system_database, store, secret_keys).delete(customer.id)
+    with pytest.raises(TenantGoing):
+        await uploads.take_in(
+            owner,
+            "support",
+            await uploads.base_for("support"),
+            BytesSource(config),
+            FileSource.of(weights),
+            settle,
+        )
+    async with system_database.unit_of_work() as session:
+        mine = Blob.tenant_id == customer.id
+        assert (await session.scalars(select(Blob.digest).where(mine))).all() == []
+    assert store.keys(f"tenants/{customer.namespace}/") != [], "they came before the refusal"
+    runner = asyncio.Runner()
+    await sweep_tenants(JobContext(services, system_database, runner))
+    assert store.keys(f"tenants/{customer.namespace}/") == []
+
+
+@dataclass(frozen=True)
+class Owned:
+    tenant_id: TenantId
+    tenant_name: str
+    namespace: TenantNamespace
 
 
 class ProcessDied(BaseException):

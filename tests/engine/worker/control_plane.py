@@ -20,6 +20,7 @@ class ControlPlane:
     def __init__(self) -> None:
         self.calls: SimpleQueue[Call] = SimpleQueue()
         self.answer: Callable[[str], int] = lambda method: 200
+        self.lease: dict[str, Any] = {"lease_seconds": 0.1}
         self.port = 0
 
     @contextmanager
@@ -32,7 +33,7 @@ class ControlPlane:
                 plane.calls.put((self.command, self.path, json.loads(body or b"{}")))
                 self.send_response(plane.answer(self.command))
                 self.end_headers()
-                self.wfile.write(b'{"lease_seconds": 0.1}')
+                self.wfile.write(json.dumps(plane.lease).encode())
 
             do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from threading import Event
 
 import pytest
@@ -46,6 +47,22 @@ def test_a_worker_registers_renews_and_deregisters(
             }
         _, path, _ = plane.next_method("DELETE")
         assert path == f"/internal/workers/w1?incarnation={worker.registration.incarnation}"
+
+
+def test_a_worker_forgets_the_tenants_that_it_is_told_of(
+    worker: WorkerServer, plane: ControlPlane
+) -> None:
+    told: SimpleQueue[list[str]] = SimpleQueue()
+    plane.lease = {"lease_seconds": 0.1, "gone": ["a1", "b2"]}
+    with plane.listening():
+        controller = Controller(f"http://127.0.0.1:{plane.port}", "t", worker.registration)
+        stopping = Event()
+        registrar = Registrar(controller, on_gone=lambda gone: told.put(list(gone)))
+        thread = threading.Thread(target=lambda: registrar.run(stopping))
+        thread.start()
+        assert [told.get(timeout=5), told.get(timeout=5)] == [["a1", "b2"]] * 2
+        stopping.set()
+        thread.join()
 
 
 def test_a_controller_that_restarts_is_found_again(

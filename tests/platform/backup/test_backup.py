@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,12 @@ import psycopg
 import pytest
 
 from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.tenants.deleting import Deleter
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import register_base
 from loraplex.engine.protocol.identity import TenantNamespace
+from loraplex.platform.audit.actors import Actor
+from loraplex.platform.backup import programs, taking
 from loraplex.platform.backup.errors import (
     BackupDamaged,
     BackupIncompatible,
@@ -29,9 +32,13 @@ from loraplex.platform.backup.manifest import Manifest, described, read_verified
 from loraplex.platform.backup.restoring import restore
 from loraplex.platform.backup.taking import take
 from loraplex.platform.database.migrate import expected_revision, upgrade
+from loraplex.platform.database.roles import SYSTEM
 from loraplex.platform.database.sessions import Database
+from loraplex.platform.embedded.objects import Objects
 from loraplex.platform.embedded.own_services import own_services, role_passwords
+from loraplex.platform.embedded.postgres import Postgres
 from loraplex.platform.embedded.processes import running
+from loraplex.platform.lifecycle import service as lifecycle
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
@@ -213,6 +220,86 @@ def test_what_fails_half_way_leaves_the_directory_as_empty_as_before(
     with pytest.raises(BackupIncomplete, match="pg_restore failed"):
         restore(copy, tmp_path / "fresh")
     assert list((tmp_path / "fresh").iterdir()) == [models]
+
+
+@dataclass(frozen=True)
+class Going:
+    """A tenant's deletion, on the services that a backup has started or a test."""
+
+    system_url: str
+    store: ObjectStore
+
+    @classmethod
+    def on(cls, server: Postgres, objects: Objects) -> "Going":
+        password = role_passwords(server.folder)[SYSTEM]
+        return cls(server.url(SYSTEM, password), ObjectStore(objects.client, objects.bucket))
+
+    async def _delete(self) -> bool:
+        database = Database(self.system_url, pool_size=1)
+        try:
+            async with database.unit_of_work() as session:
+                tenant = await lifecycle.find_tenant(session, "acme")
+                await lifecycle.begin_deletion(
+                    session, Actor.system("test"), tenant, confirm="acme"
+                )
+            deleter = Deleter(database, self.store, SecretKeys(["k" * 40]))
+            return await deleter.delete(tenant.id)
+        finally:
+            await database.dispose()
+
+    def delete(self) -> bool:
+        """Whether all of it is gone."""
+        return asyncio.run(self._delete())
+
+
+def test_a_tenant_that_is_deleted_while_it_is_copied_is_in_it_whole(
+    installation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir = Path(shutil.copytree(installation, tmp_path / "data", symlinks=True))
+    fill, run, deleted = taking._fill, programs.run, []
+
+    def fill_and_tell(
+        folder: Path, settings: Settings, server: Postgres, store: Objects, *, with_secrets: bool
+    ) -> Manifest:
+        def dump_and_delete(program: str, server: Postgres, arguments: Sequence[str]) -> None:
+            run(program, server, arguments)
+            deleted.append(Going.on(server, store).delete())
+
+        monkeypatch.setattr(programs, "run", dump_and_delete)
+        return fill(folder, settings, server, store, with_secrets=with_secrets)
+
+    monkeypatch.setattr(taking, "_fill", fill_and_tell)
+    take(data_dir, tmp_path / "backup", with_secrets=True)
+    assert deleted == [False], "it waits until the backup has copied"
+    assert len(blobs(tmp_path / "backup")) == 2
+    read_verified(tmp_path / "backup")
+
+
+def test_a_tenant_whose_deletion_died_half_way_fails_no_backup(
+    installation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir = Path(shutil.copytree(installation, tmp_path / "data", symlinks=True))
+    server, store = embedded(Settings(data_dir=data_dir))
+    with ExitStack() as stack:
+        for service in (server, store):
+            stack.enter_context(running(service, data_dir / "logs"))
+        going = Going.on(server, store)
+        delete = ObjectStore.delete
+        deleted: list[str] = []
+
+        def delete_one(self: ObjectStore, key: str) -> None:
+            if deleted:
+                raise ConnectionError
+            deleted.append(key)
+            delete(self, key)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(ObjectStore, "delete", delete_one)
+            with pytest.raises(ConnectionError):
+                going.delete()
+        assert len(going.store.keys("tenants/")) == 1
+    take(data_dir, tmp_path / "backup", with_secrets=True)
+    assert blobs(tmp_path / "backup") == {}
 
 
 @pytest.fixture

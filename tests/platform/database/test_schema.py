@@ -280,10 +280,11 @@ def test_functions_that_pass_row_security_are_pinned_and_only_apps(catalogue: Co
         "record_platform_event",
         "forget_audit_events",
         "pseudonymise_ledger",
+        "pseudonymise_audit",
     }
     for name, owner, config, grantees, is_public in functions:
         # What is append-only has one way out: a function of the owner's, for jobs alone.
-        forgets = name in ("forget_audit_events", "pseudonymise_ledger")
+        forgets = name in ("forget_audit_events", "pseudonymise_ledger", "pseudonymise_audit")
         assert owner == (MIGRATOR if forgets else SYSTEM), name
         assert config == ["search_path=pg_catalog, pg_temp"], name
         assert grantees == ([MIGRATOR, SYSTEM] if forgets else [APP, SYSTEM]), name

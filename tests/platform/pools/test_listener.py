@@ -2,16 +2,21 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
+from uuid import uuid4
 
 import httpx
 import msgspec
 import pytest
+from sqlalchemy import func, literal
 
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.embedded.ports import free_port
+from loraplex.platform.lifecycle.models import TenantDeletion
 from loraplex.platform.pools.listener import create_listener
 from loraplex.platform.pools.worker_token import worker_token
 from loraplex.platform.secrets import SecretKeys
+from loraplex.platform.tenancy.administration import TenantAdministration
 from tests.platform.pools.registrations import a_registration
 
 
@@ -42,6 +47,39 @@ async def test_a_worker_registers_renews_and_leaves(
         left = await http.delete(f"/internal/workers/{registration.worker_id}", params=mine)
         assert left.status_code == 204
         assert (await http.put(lease, json=mine)).status_code == 404
+
+
+async def deletion(system: Database, finished_ago: timedelta | None) -> str:
+    """The namespace of a tenant whose deletion has finished so long ago, or has not."""
+    administration = TenantAdministration(SecretKeys(["k" * 32]))
+    async with system.unit_of_work() as session:
+        tenant = await administration.create_tenant(session, f"t-{uuid4().hex}")
+        deletion = TenantDeletion(
+            tenant_id=tenant.id,
+            namespace=tenant.namespace,
+            requested_by="test",
+            deadline_at=func.now(),
+            finished_at=None if finished_ago is None else func.now() - literal(finished_ago),
+        )
+        session.add(deletion)
+    return tenant.namespace
+
+
+async def test_workers_hear_of_tenants_that_are_gone_and_newcomers_of_all_there_ever_were(
+    system_database: Database, secret_keys: SecretKeys
+) -> None:
+    now = await deletion(system_database, timedelta(0))
+    old = await deletion(system_database, timedelta(days=30))
+    unfinished = await deletion(system_database, None)
+    registration = a_registration()
+    lease = f"/internal/workers/{registration.worker_id}/lease"
+    async with client(system_database, secret_keys) as http:
+        first = await http.post("/internal/workers", content=msgspec.json.encode(registration))
+        again = await http.put(lease, json={"incarnation": registration.incarnation})
+    assert {now, old} <= set(first.json()["gone"])
+    assert unfinished not in first.json()["gone"]
+    assert now in again.json()["gone"]
+    assert not {old, unfinished} & set(again.json()["gone"])
 
 
 @pytest.mark.parametrize(

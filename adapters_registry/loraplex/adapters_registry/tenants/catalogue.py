@@ -19,7 +19,7 @@ KEPT = frozenset(
         "reservations",
     }
 )
-"""What a deletion leaves: the bill without names; the audit log, whose own retention ends it; the
+"""What a deletion leaves, without names: the bill; the audit log, whose own retention ends it; the
 deletion itself. Reservations end by themselves before a deletion begins."""
 
 SCRUBBED = frozenset({"tenants", "api_keys", "memberships"})

@@ -1,8 +1,9 @@
-"""Removes all that a tenant has but its bill, which keeps its numbers and loses its names.
+"""Removes all that a tenant has but its bill and its audit log, which lose their names.
 
 Every step may be done again, and the row of the deletion is closed by the last one alone: a run
 that dies anywhere is taken up by the next. Nobody gets in meanwhile: the request for the deletion
-has ended keys, memberships and links.
+has ended keys, memberships and links. Rows go before the objects that they speak of, and no object
+goes while a backup copies: at every moment a backup finds all bytes that its rows speak of.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.tenants.catalogue import KEPT, SCRUBBED, tenant_tables
 from loraplex.adapters_registry.tenants.claims import LONGEST_ERROR, Claim, claim_deletion, renew
 from loraplex.platform.admission.models import Reservation
+from loraplex.platform.blobs import may_delete
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.leases import LeaseLost, under_lease
 from loraplex.platform.lifecycle.models import FormerTenantName, TenantDeletion
@@ -28,12 +30,22 @@ from loraplex.platform.tenancy.administration import NAME_PURPOSE
 from loraplex.platform.tenancy.models import ApiKey, Tenant, TenantState
 
 BATCH = 5000
+OBJECTS = 100
+"""How many are deleted before a backup that waits gets its turn."""
 GONE = "deleted"
 UNSYNCHRONISED = {"synchronize_session": False}
 
 
-class CallsStillRun(Exception):
-    """Requests of the tenant have not been settled yet; the next sweep tries again."""
+class NotYet(Exception):
+    """Something has to end first; the next sweep tries again."""
+
+
+class CallsStillRun(NotYet):
+    """Requests of the tenant have not been settled yet."""
+
+
+class BackupRuns(NotYet):
+    """A backup copies what may have been the tenant's."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +66,7 @@ class Deleter:
             await under_lease(
                 self._purge(claim), lambda: renew(self.database, TenantDeletion, claim)
             )
-        except (LeaseLost, CallsStillRun):
+        except (LeaseLost, NotYet):
             return False
         except Exception as error:
             await self._failed(claim, error)
@@ -63,9 +75,11 @@ class Deleter:
 
     async def _purge(self, claim: Claim) -> None:
         await self._wait_for_calls(claim)
-        await self._purge_objects(claim)
-        await self._purge_rows(claim)
-        await self._purge_objects(claim)  # what an upload that ran until now had put there
+        # Again until there is nothing: an upload may have ended meanwhile.
+        while await self._purge_rows(claim) | await purge_objects(
+            self.database, self.store, claim.namespace
+        ):
+            pass
         async with self.database.unit_of_work() as session:
             await self._take_names(session, claim)
 
@@ -75,14 +89,9 @@ class Deleter:
             if await session.scalar(mine.limit(1)) is not None:
                 raise CallsStillRun
 
-    async def _purge_objects(self, claim: Claim) -> None:
-        prefix = f"tenants/{claim.namespace}/"
-        await asyncio.to_thread(self.store.abort_uploads, prefix)
-        while keys := await asyncio.to_thread(self.store.keys, prefix):
-            for key in keys:
-                await asyncio.to_thread(self.store.delete, key)
-
-    async def _purge_rows(self, claim: Claim) -> None:
+    async def _purge_rows(self, claim: Claim) -> bool:
+        """Delete every row but the bill; whether there were any."""
+        had_any = False
         async with self.database.unit_of_work() as session:
             tables = [one.name for one in await tenant_tables(session)]
             await session.execute(
@@ -91,7 +100,8 @@ class Deleter:
         for name in tables:
             if name not in KEPT | SCRUBBED:
                 while await self._purge_batch(name, claim):
-                    pass
+                    had_any = True
+        return had_any
 
     async def _purge_batch(self, name: str, claim: Claim) -> bool:
         """Delete some of the tenant's rows of one table; whether there were any."""
@@ -106,9 +116,10 @@ class Deleter:
             return bool(gone.all())
 
     async def _take_names(self, session: AsyncSession, claim: Claim) -> None:
-        """The bill's rows keep their sums; whoever they name becomes a number."""
+        """Rows of the bill and of the log keep what they count; whoever they name goes."""
         mine = {"tenant": claim.tenant_id}
         await session.execute(text("SELECT gateway.pseudonymise_ledger(:tenant)"), mine)
+        await session.execute(text("SELECT gateway.pseudonymise_audit(:tenant)"), mine)
         await session.execute(
             insert(FormerTenantName)
             .values(name_mac=self.secrets.mac(NAME_PURPOSE, claim.tenant_name.encode()))
@@ -142,6 +153,23 @@ class Deleter:
                 .where(TenantDeletion.tenant_id == claim.tenant_id)
                 .values(last_error=type(error).__name__[:LONGEST_ERROR])
             )
+
+
+async def purge_objects(database: Database, store: ObjectStore, namespace: str) -> bool:
+    """Delete what lies under a namespace that no row speaks of any more; whether there was any.
+
+    Raises BackupRuns; what was deleted before that stays deleted.
+    """
+    prefix, had_any = f"tenants/{namespace}/", False
+    await asyncio.to_thread(store.abort_uploads, prefix)
+    while keys := (await asyncio.to_thread(store.keys, prefix))[:OBJECTS]:
+        had_any = True
+        async with database.unit_of_work() as session:
+            if not await may_delete(session):
+                raise BackupRuns
+            for key in keys:
+                await asyncio.to_thread(store.delete, key)
+    return had_any
 
 
 async def _scrub_keys(session: AsyncSession, claim: Claim) -> None:

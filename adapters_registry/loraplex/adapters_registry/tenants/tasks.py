@@ -1,14 +1,16 @@
 """Exports and deletions of tenants as background jobs; a sweep asks again for those left lying."""
 
 import asyncio
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, literal, select
 
 from loraplex.adapters_registry.objects import ObjectStore
-from loraplex.adapters_registry.tenants.deleting import Deleter
+from loraplex.adapters_registry.tenants.deleting import BackupRuns, Deleter, purge_objects
 from loraplex.adapters_registry.tenants.exporting import Exporter
 from loraplex.platform.database.outbox import enqueue
 from loraplex.platform.jobs import LONGEST_SOFT_LIMIT_SECONDS, JobContext, job
@@ -19,6 +21,8 @@ from loraplex.platform.tenancy.models import Tenant
 
 SWEEP = "loraplex.adapters_registry.sweep_tenants"
 SWEEP_SECONDS = 15.0
+SECOND_LOOK = timedelta(hours=1)
+"""Longer than anything that began before a deletion may still bring bytes."""
 
 BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "sweep-tenants": {
@@ -47,7 +51,11 @@ async def delete_tenant(context: JobContext, tenant_id: str) -> None:
 
 @job(SWEEP)
 async def sweep_tenants(context: JobContext) -> None:
-    """Ask again for work whose lease has run out, and remove archives that have expired."""
+    """Ask again for work whose lease has run out, and remove archives that have expired.
+
+    Deleted tenants' part of the store is looked at once more for a while: an upload or an export
+    that was refused at its end had put its bytes there already.
+    """
     async with context.database.unit_of_work() as session:
         exports = select(TenantExport.id).where(
             TenantExport.status.in_([ExportStatus.QUEUED, ExportStatus.RUNNING]),
@@ -66,7 +74,12 @@ async def sweep_tenants(context: JobContext) -> None:
             .where(TenantExport.expires_at < func.now())
         )
         gone = (await session.execute(expired)).all()
+        lately = TenantDeletion.finished_at > func.now() - literal(SECOND_LOOK)
+        namespaces = (await session.scalars(select(TenantDeletion.namespace).where(lately))).all()
     store = ObjectStore.from_settings(context.settings)
+    with suppress(BackupRuns):
+        for namespace in namespaces:
+            await purge_objects(context.database, store, namespace)
     for export_id, namespace in gone:
         await asyncio.to_thread(store.delete, export_key(namespace, export_id))
         async with context.database.unit_of_work() as session:

@@ -18,6 +18,7 @@ from loraplex.adapters_registry.versions.models import AdapterVersion, BaseModel
 from loraplex.adapters_registry.versions.repository import VersionRepository
 from loraplex.adapters_registry.versions.views import VersionView
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
+from loraplex.platform.lifecycle.standing import refuse_if_going
 from loraplex.platform.switches.service import refuse_if_uploads_are_off
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.webhooks.event_types import EventType
@@ -55,12 +56,14 @@ async def register(
 
     Makes the adapter when it is missing, counts the blobs as stored and asks for validation.
     Identical bytes are the version that exists, whatever became of it (what the platform failed to
-    check is checked again). Raises OtherBase, TooManyAdapters, and UploadsOff for what was on its
-    way when uploads were switched off.
+    check is checked again). Raises OtherBase, TooManyAdapters, and for what was on its
+    way UploadsOff when uploads were switched off, TenantGoing when the tenant was deleted.
     """
     await refuse_if_uploads_are_off(session)
     rows = VersionRepository(session)
     adapter = await rows.lock_adapter(owner.tenant_id, name, base)
+    # After a row that refers to the tenant's may have been written: a deletion waits for it to end.
+    await refuse_if_going(session, owner.tenant_id)
     if adapter.base_model_id != base.id:
         raise OtherBase(name, base.name)
     if adapter.last_number == 0:

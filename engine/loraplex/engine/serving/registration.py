@@ -7,7 +7,7 @@ gateways judge it by its heartbeats.
 import json
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.client import HTTPException
 from threading import Event
 from urllib.error import HTTPError
@@ -16,6 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
 
+from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.messages import WantedAdapters, WorkerRegistration
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ class Lease(msgspec.Struct, frozen=True):
     lease_seconds: float
     wanted: WantedAdapters | None = None
     """What the worker is to have near, where that has changed."""
+    gone: tuple[TenantNamespace, ...] = ()
+    """Of tenants that were deleted: nothing of theirs is to stay on this machine's disk."""
 
 
 class Superseded(Exception):
@@ -101,10 +104,12 @@ class Registrar:
         self,
         controller: Controller,
         on_wanted: Callable[[WantedAdapters], None] = lambda wanted: None,
+        on_gone: Callable[[Sequence[TenantNamespace]], None] = lambda namespaces: None,
     ) -> None:
-        """`on_wanted` is called on the thread that runs this."""
+        """Both are called on the thread that runs this; `on_gone` again and again for the same."""
         self._controller = controller
         self._on_wanted = on_wanted
+        self._on_gone = on_gone
 
     def run(self, stopping: Event) -> None:
         """Raises Superseded when a newer incarnation has taken this worker's place."""
@@ -132,6 +137,8 @@ class Registrar:
             if lease.wanted is not None:
                 revision = lease.wanted.revision
                 self._on_wanted(lease.wanted)
+            if lease.gone:
+                self._on_gone(lease.gone)
             stopping.wait(lease.lease_seconds / RENEWALS_PER_LEASE)
         self._deregister()
 

@@ -3,7 +3,7 @@
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -11,6 +11,7 @@ from typing import Self
 
 import zmq
 
+from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.messages import PROTOCOL_VERSION, WantedAdapters, WorkerRegistration
 from loraplex.engine.protocol.tracing import NO_TRACING, Tracing
 from loraplex.engine.serving.authentication import only_gateways
@@ -48,12 +49,15 @@ class WorkerServer:
         host: str = "127.0.0.1",
         gateway_silence_seconds: float = GATEWAY_SILENCE_SECONDS,
         tracing: Tracing = NO_TRACING,
+        forget: Callable[[Sequence[TenantNamespace]], None] = lambda namespaces: None,
     ) -> None:
+        """`forget` removes from this machine's disk what deleted tenants had there."""
         self.ended: SimpleQueue[BaseException | None] = SimpleQueue()
         self._is_broken = Event()
         self._identity = identity
         self._engine = engine
         self._tracing = tracing
+        self._forget = forget
         self._stopping = Event()
         self._deregistering = Event()
         self._threads: dict[str, Thread] = {}
@@ -105,7 +109,7 @@ class WorkerServer:
     def announce(self, controller: Controller) -> None:
         """Register with the controller, and stay registered until stopped; once."""
         assert "registration" not in self._threads, "the worker is being announced already"
-        registrar = Registrar(controller, self._want)
+        registrar = Registrar(controller, self._want, self._forget)
         self._start("registration", lambda: registrar.run(self._deregistering))
 
     def _want(self, wanted: WantedAdapters) -> None:

@@ -86,6 +86,8 @@ async def begin_deletion(
         return under_way
     if confirm != tenant.name:
         raise NameNotConfirmed
+    # Waits for whoever writes rows of the tenant's now; who comes later sees that it goes.
+    await session.refresh(tenant, with_for_update=True)
     before = tenant.state
     tenant.state, tenant.state_reason = TenantState.DELETING, None
     tenant.state_changed_at = await session.scalar(select(func.now()))

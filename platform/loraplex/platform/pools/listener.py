@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+from collections.abc import Sequence
 from http import HTTPStatus
 
 import msgspec
@@ -14,6 +15,7 @@ from loraplex.engine.protocol.messages import WantedAdapters
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.exposition import CONTENT_TYPE, Exposition
 from loraplex.platform.pools.errors import InvalidRegistration, WrongWorkerToken
+from loraplex.platform.pools.gone import gone_namespaces
 from loraplex.platform.pools.service import LEASE, WorkerRegistry, parse_registration
 from loraplex.platform.pools.wanted import wanted_for
 from loraplex.platform.pools.worker_token import worker_token
@@ -51,7 +53,8 @@ def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
         registration = parse_registration(await request.body())
         async with database.unit_of_work() as session:
             await WorkerRegistry(session).register(registration)
-        return lease_granted()
+            gone = await gone_namespaces(session, is_renewal=False)
+        return lease_granted(gone)
 
     @app.put("/internal/workers/{worker_id}/lease")
     async def renew(worker_id: str, request: Request) -> Response:
@@ -59,8 +62,9 @@ def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
         body = parse_renewal(await request.body())
         async with database.unit_of_work() as session:
             await WorkerRegistry(session).renew(worker_id, body.incarnation)
+            gone = await gone_namespaces(session, is_renewal=True)
             wanted = await wanted_for(session, worker_id, body.wanted_revision)
-        return lease_granted(wanted)
+        return lease_granted(gone, wanted)
 
     @app.delete("/internal/workers/{worker_id}")
     async def deregister(worker_id: str, incarnation: str, request: Request) -> Response:
@@ -83,8 +87,8 @@ def create_listener(database: Database, secrets: SecretKeys) -> FastAPI:
     return app
 
 
-def lease_granted(wanted: WantedAdapters | None = None) -> Response:
-    granted: dict[str, object] = {"lease_seconds": LEASE.total_seconds()}
+def lease_granted(gone: Sequence[str], wanted: WantedAdapters | None = None) -> Response:
+    granted: dict[str, object] = {"lease_seconds": LEASE.total_seconds(), "gone": gone}
     if wanted is not None:
         granted["wanted"] = wanted
     return Response(msgspec.json.encode(granted), media_type="application/json")
