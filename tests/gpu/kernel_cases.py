@@ -9,7 +9,7 @@ from torch import Tensor
 
 from loraplex.engine.kernels import reference
 from loraplex.engine.kernels.ops import Backend, kernels
-from tests.engine.kernels.triton.cases import Attention, Sgmv, attention, sgmv
+from tests.engine.kernels.cases import Attention, Sgmv, attention, sgmv
 from tests.gpu.report import Report
 
 DTYPES: Final = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}

@@ -17,7 +17,7 @@ from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
 from tests.engine.driving import Answer, LocalFiles, request, run
 from tests.engine.execution.host_device import HostDevice
-from tests.engine.tiny import VOCABULARY, describe, make_adapter, make_engine, make_model
+from tests.engine.tiny import VOCABULARY, make_adapter, make_engine
 
 # PEFT asks Transformers by a name that Transformers has renamed.
 pytestmark = [
@@ -28,16 +28,6 @@ pytestmark = [
 
 PROMPT = [int(n) for n in torch.randint(3, VOCABULARY, (20,), generator=torch.manual_seed(1))]
 MAX_SEQUENCES = 6
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_model(tmp_path_factory.mktemp("base"), "llama")
-
-
-@pytest.fixture(scope="module")
-def tiny_table(base: Path) -> ModuleTable:
-    return describe(base)
 
 
 @pytest.fixture(scope="module")

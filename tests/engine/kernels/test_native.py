@@ -1,6 +1,7 @@
 """The C++ kernels compute what torch does, a row with the same bits in whatever company."""
 
-from itertools import accumulate, pairwise
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from loraplex.engine.kernels import fused
 from loraplex.engine.kernels.native.library import Library, library
 from loraplex.engine.kernels.native.panels import PackedWeight, adapters_of
 from loraplex.engine.kernels.ops import Backend, kernels
-from tests.engine.kernels.test_ops import TILE_RANK, WIDTHS, attend, attention, sgmv
+from tests.engine.kernels.cases import attention, sgmv
 
 REFERENCE = kernels(Backend.REFERENCE)
 NATIVE = kernels(Backend.NATIVE)
@@ -107,32 +108,20 @@ def test_a_linear_with_lora_has_the_bits_of_product_shrink_and_expand(
     adapters, segments = drawn
     rows = segments[-1][1] + 1
     case = sgmv(adapters, segments, rows)
-    weight = packed(random(sum(WIDTHS), case.x.shape[1], seed=5).bfloat16())
-    starts = (0, *accumulate(WIDTHS))
+    weight = packed(random(case.y.shape[1], case.x.shape[1], seed=5).bfloat16())
     found = adapters_of(
         case.a_offsets,
         case.b_offsets,
         case.ranks,
         case.scales,
         case.segments,
-        TILE_RANK,
+        case.tile_rank,
         case.pages,
     )
     assert found is not None
-    at_once = weight.multiply_adapted(case.x, None, found, 0, starts)
-    one_by_one = weight.multiply(case.x)
-    h = NATIVE.sgmv_shrink(case.x, case.pages, case.a_offsets, case.ranks, case.segments, TILE_RANK)
-    NATIVE.sgmv_expand(
-        one_by_one,
-        h,
-        case.pages,
-        case.b_offsets,
-        case.ranks,
-        case.scales,
-        case.segments,
-        starts,
-        TILE_RANK,
-    )
+    at_once = weight.multiply_adapted(case.x, None, found, 0, tuple(case.slice_starts))
+    case.y = weight.multiply(case.x)
+    one_by_one = case.expand(NATIVE, case.shrink(NATIVE))
     assert torch.equal(at_once, one_by_one)
 
 
@@ -146,28 +135,32 @@ def test_attention_gives_a_row_the_same_bits_however_its_prompt_is_cut(
     context: int, cuts: set[int], window: int, groups: tuple[int, int]
 ) -> None:
     kv_heads, heads = groups
-    whole = attention([(context, context)], kv_heads, heads, 8)
-    wanted = attend(whole, NATIVE, kv_heads, window)
+    whole = attention(
+        [(context, context)], kv_heads=kv_heads, heads=heads, head_size=8, window=window
+    )
+    wanted = whole.attend(NATIVE)
     for start, end in pairwise([0, *sorted(cut for cut in cuts if cut < context), context]):
-        chunk = attention([(context, context)], kv_heads, heads, 8)
-        chunk.query = whole.query[start:end]
-        chunk.query_starts = torch.tensor([0, end - start], dtype=torch.int32)
-        chunk.context_tokens = torch.tensor([end], dtype=torch.int32)
-        assert torch.equal(attend(chunk, NATIVE, kv_heads, window), wanted[start:end])
+        chunk = replace(
+            whole,
+            query=whole.query[start:end],
+            query_starts=torch.tensor([0, end - start], dtype=torch.int32),
+            context_tokens=torch.tensor([end], dtype=torch.int32),
+        )
+        assert torch.equal(chunk.attend(NATIVE), wanted[start:end])
 
 
 @pytest.mark.parametrize("window", [0, 70])
 def test_attention_over_long_contexts_agrees_with_the_reference(window: int) -> None:
-    case = attention([(1, 300), (40, 270), (1, 64), (65, 65), (1, 1)], 2, 6, 64)
-    fast, slow = (attend(case, ops, 2, window) for ops in (NATIVE, REFERENCE))
+    case = attention([(1, 300), (40, 270), (1, 64), (65, 65), (1, 1)], heads=6, window=window)
+    fast, slow = (case.attend(ops) for ops in (NATIVE, REFERENCE))
     torch.testing.assert_close(fast, slow, atol=1e-5, rtol=1e-5)
 
 
 def test_a_number_that_is_none_reaches_its_own_row_only() -> None:
-    case = attention([(1, 40), (1, 50)], 2, 4, 8)
-    rows = case.pages.view(-1, 3, 4, 2, 2, 8)
+    case = attention([(1, 40), (1, 50)], head_size=8)
+    rows = case.pages.view(-1, case.layers, case.block_tokens, 2, 2, 8)
     rows[case.block_tables[0, 0].long(), :, 1] = float("nan")
-    seen = attend(case, NATIVE, 2, 0)
+    seen = case.attend(NATIVE)
     assert seen[0].isnan().all()
     assert seen[1].isfinite().all()
 

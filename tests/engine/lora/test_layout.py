@@ -7,36 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loraplex.engine.lora.layout import make_tables, plan_layout, tile_rank
-from loraplex.engine.lora.modules import LINEARS, ModuleNumbers
+from loraplex.engine.lora.modules import LINEARS
 from loraplex.engine.memory.errors import PoolTooSmall
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.protocol.adapter import AdapterModule, AdapterSpec, TensorRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
 from loraplex.engine.protocol.identity import Digest
-from loraplex.engine.protocol.module_table import LinearModule, ModuleTable
-
-BASE = Digest("sha256:base")
-FEATURES = {"q_proj": (12, 20), "k_proj": (12, 8), "down_proj": (30, 12)}
-PAGE_ELEMENTS = 300
-LAYERS = 2
-
-TABLE = ModuleTable(
-    base_name="tiny",
-    base_digest=BASE,
-    architecture="LlamaForCausalLM",
-    layers=LAYERS,
-    hidden_size=12,
-    vocabulary_size=10,
-    max_model_tokens=10,
-    eos_token_ids=(),
-    modules=tuple(
-        LinearModule(f"model.layers.{layer}.{name}", layer, name, *FEATURES[name])
-        for layer in range(LAYERS)
-        for name in FEATURES
-    ),
-)
-NUMBERS = ModuleNumbers(TABLE)
-TILE_RANK = tile_rank(PAGE_ELEMENTS, NUMBERS.widest)
+from tests.engine.lora.files import BASE, NUMBERS, PAGE_ELEMENTS, TABLE, TILE_RANK
 
 
 def adapter(ranks: dict[str, int], base: Digest = BASE) -> AdapterSpec:

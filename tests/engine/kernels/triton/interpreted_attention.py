@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from loraplex.engine.kernels.ops import Backend, kernels
-from tests.engine.kernels.triton.cases import Attention, attention
+from tests.engine.kernels.cases import Attention, attention
 from tests.engine.kernels.triton.grid import cells
 
 TRITON, REFERENCE = kernels(Backend.TRITON), kernels(Backend.REFERENCE)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from loraplex.engine.kernels.ops import Backend, kernels
-from tests.engine.kernels.triton.cases import Sgmv, sgmv
+from tests.engine.kernels.cases import Sgmv, sgmv
 from tests.engine.kernels.triton.grid import ROUNDING, cells
 
 RANKS = (1, 4, 8, 12, 16, 24, 64, 128)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from loraplex.engine.kernels.triton.attention import attention_launches
-from loraplex.engine.kernels.triton.expand import expand_launch
+from loraplex.engine.kernels.triton.expand import expand_launches
 from loraplex.engine.kernels.triton.launch import IS_INTERPRETED, Launch
-from loraplex.engine.kernels.triton.shrink import shrink_launch
-from loraplex.engine.kernels.triton.write_kv import write_kv_launch
+from loraplex.engine.kernels.triton.shrink import shrink_launches
+from loraplex.engine.kernels.triton.write_kv import write_kv_launches
 from tests.engine.kernels.triton.compilation import SHARED_LIMITS, compile_ahead
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -39,12 +39,12 @@ class Form:
 
     def launches(self, dtype: torch.dtype) -> list[Launch]:
         if self.op in ("shrink", "expand"):
-            return [self._sgmv(dtype)[self.op == "expand"]]
+            return self._sgmv(dtype)[self.op == "expand"]
         if self.op == "write_kv":
             slots = _meta(self.rows, dtype=torch.int64)
             kv = _meta(self.rows, 2, KV_HEADS, self.head_size, dtype=dtype)
             pages = _pages(self.head_size, dtype)
-            return [write_kv_launch(kv, pages, slots, 3, LAYERS, BLOCK_TOKENS)]
+            return write_kv_launches(kv, pages, slots, 3, LAYERS, BLOCK_TOKENS)[0]
         sequences = self.segments_or_sequences
         launches, _ = attention_launches(
             _meta(self.rows, HEADS, self.head_size, dtype=dtype),
@@ -61,7 +61,7 @@ class Form:
         )
         return launches
 
-    def _sgmv(self, dtype: torch.dtype) -> tuple[Launch, Launch]:
+    def _sgmv(self, dtype: torch.dtype) -> tuple[list[Launch], list[Launch]]:
         in_features, widths = 4096, (4096, 1024, 1024)
         segments = _meta(self.segments_or_sequences, 3, dtype=torch.int32)
         modules, adapters = 7 * LAYERS, self.segments_or_sequences
@@ -70,9 +70,10 @@ class Form:
         scales = _meta(adapters, modules, dtype=torch.float32)[:, :3]
         x, y = (_meta(self.rows, width, dtype=dtype) for width in (in_features, sum(widths)))
         pages = _pages(128, dtype)
-        shrink, h = shrink_launch(x, pages, offsets, ranks, segments, 16)
+        shrink, h = shrink_launches(x, pages, offsets, ranks, segments, 16)
         starts = [0, *accumulate(widths)]
-        return shrink, expand_launch(y, h, pages, offsets, ranks, scales, segments, starts, 16)
+        expand, _ = expand_launches(y, h, pages, offsets, ranks, scales, segments, starts, 16)
+        return shrink, expand
 
 
 def _meta(*shape: int, dtype: torch.dtype) -> torch.Tensor:

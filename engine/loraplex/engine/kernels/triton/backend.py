@@ -6,70 +6,32 @@ is neutral: a segment that ends where it starts, a slot below 0, a sequence with
 without context (its rows become 0).
 """
 
-from collections.abc import Sequence
-
-from torch import Tensor
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from loraplex.engine.kernels.triton.attention import attention_launches
-from loraplex.engine.kernels.triton.expand import expand_launch
-from loraplex.engine.kernels.triton.shrink import shrink_launch
-from loraplex.engine.kernels.triton.write_kv import write_kv_launch
+from loraplex.engine.kernels.triton.expand import expand_launches
+from loraplex.engine.kernels.triton.launch import Launch
+from loraplex.engine.kernels.triton.shrink import shrink_launches
+from loraplex.engine.kernels.triton.write_kv import write_kv_launches
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def sgmv_shrink(
-    x: Tensor, pages: Tensor, offsets: Tensor, ranks: Tensor, segments: Tensor, tile_rank: int
-) -> Tensor:
-    launch, h = shrink_launch(x, pages, offsets, ranks, segments, tile_rank)
-    launch.run()
-    return h
+def _op(launches: Callable[P, tuple[list[Launch], T]]) -> Callable[P, T]:
+    """An op of the same parameters: it starts the launches and returns what they fill."""
+
+    def op(*arguments: P.args, **named: P.kwargs) -> T:
+        to_start, filled = launches(*arguments, **named)
+        for launch in to_start:
+            launch.run()
+        return filled
+
+    return op
 
 
-def sgmv_expand(
-    y: Tensor,
-    h: Tensor,
-    pages: Tensor,
-    offsets: Tensor,
-    ranks: Tensor,
-    scales: Tensor,
-    segments: Tensor,
-    slice_starts: Sequence[int],
-    tile_rank: int,
-) -> None:
-    expand_launch(y, h, pages, offsets, ranks, scales, segments, slice_starts, tile_rank).run()
-
-
-def write_kv(
-    kv: Tensor, pages: Tensor, slots: Tensor, layer: int, layers: int, block_tokens: int
-) -> None:
-    write_kv_launch(kv, pages, slots, layer, layers, block_tokens).run()
-
-
-def paged_attention(
-    query: Tensor,
-    pages: Tensor,
-    block_tables: Tensor,
-    query_starts: Tensor,
-    context_tokens: Tensor,
-    layer: int,
-    layers: int,
-    block_tokens: int,
-    kv_heads: int,
-    scale: float,
-    window: int,
-) -> Tensor:
-    launches, output = attention_launches(
-        query,
-        pages,
-        block_tables,
-        query_starts,
-        context_tokens,
-        layer,
-        layers,
-        block_tokens,
-        kv_heads,
-        scale,
-        window,
-    )
-    for launch in launches:
-        launch.run()
-    return output
+sgmv_shrink = _op(shrink_launches)
+sgmv_expand = _op(expand_launches)
+write_kv = _op(write_kv_launches)
+paged_attention = _op(attention_launches)

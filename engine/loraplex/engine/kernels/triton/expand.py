@@ -109,7 +109,7 @@ def expand_kernel(
         tl.store(y_block, (before.to(tl.float32) + delta * scale).to(y.dtype.element_ty), is_cell)
 
 
-def expand_launch(
+def expand_launches(
     y: Tensor,
     h: Tensor,
     pages: Tensor,
@@ -119,15 +119,15 @@ def expand_launch(
     segments: Tensor,
     slice_starts: Sequence[int],
     tile_rank: int,
-) -> Launch:
-    """`h` as shrink_launch's: `[splits, rows, slices, tiles * tile_rank]`."""
+) -> tuple[list[Launch], None]:
+    """`h` as shrink_launches's: `[splits, rows, slices, tiles * tile_rank]`."""
     slices = offsets.shape[1]
     assert slices <= SLICES_LIMIT, f"{slices} slices, at most {SLICES_LIMIT} can share a launch"
     choice = expand_tiles(y.shape[0], segments.shape[0], h.shape[3])
     bounds = [*slice_starts, *[slice_starts[-1]] * (SLICES_LIMIT - slices)]
     widest = max(end - start for start, end in pairwise(slice_starts))
     assert y.stride(1) == offsets.stride(2) == ranks.stride(1) == scales.stride(1) == 1
-    return Launch(
+    launch = Launch(
         expand_kernel,
         (-(-widest // choice.columns), slices, segments.shape[0] if y.shape[0] else 0),
         {
@@ -162,3 +162,4 @@ def expand_launch(
         choice.warps,
         choice.stages,
     )
+    return [launch], None

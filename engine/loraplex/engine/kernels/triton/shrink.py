@@ -116,9 +116,9 @@ def _sum_over_features(
     return total
 
 
-def shrink_launch(
+def shrink_launches(
     x: Tensor, pages: Tensor, offsets: Tensor, ranks: Tensor, segments: Tensor, tile_rank: int
-) -> tuple[Launch, Tensor]:
+) -> tuple[list[Launch], Tensor]:
     """The launch and the h it fills: `[splits, rows, slices, tiles * tile_rank]`."""
     rows, in_features = x.shape
     slices, tiles = offsets.shape[1:]
@@ -158,4 +158,4 @@ def shrink_launch(
         choice.stages,
         choice.registers,
     )
-    return launch, h
+    return [launch], h

@@ -32,14 +32,14 @@ def write_kv_kernel(
     tl.store(target, value.to(pages.dtype.element_ty), mask=is_element)
 
 
-def write_kv_launch(
+def write_kv_launches(
     kv: Tensor, pages: Tensor, slots: Tensor, layer: int, layers: int, block_tokens: int
-) -> Launch:
+) -> tuple[list[Launch], None]:
     rows = kv.shape[0]
     elements = pages.shape[1] // (layers * block_tokens)
     block = min(power_of_two(elements), _ELEMENTS_LIMIT)
     assert kv[0].is_contiguous() if rows else True
-    return Launch(
+    launch = Launch(
         write_kv_kernel,
         (rows, -(-elements // block), 1),
         {
@@ -54,3 +54,4 @@ def write_kv_launch(
         warps=4,
         stages=1,
     )
+    return [launch], None
