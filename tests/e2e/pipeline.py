@@ -159,12 +159,14 @@ class Pipeline:
             return []
 
     def processes(self, kind: str) -> list[psutil.Process]:
-        """The oldest process of a kind and its descendants."""
+        """The oldest process of a kind and its descendants; none while it dies."""
         found = self.platform.children(PROCESSES[kind])
-        if not found:
-            return []
-        eldest: psutil.Process = min(found, key=lambda process: process.create_time())
-        return [eldest, *eldest.children(recursive=True)]
+        try:
+            for eldest in sorted(found, key=lambda process: process.create_time()):
+                return [eldest, *eldest.children(recursive=True)]
+        except psutil.NoSuchProcess:  # between the two looks
+            pass
+        return []
 
     @contextmanager
     def stopped(self, kind: str) -> Iterator[None]:

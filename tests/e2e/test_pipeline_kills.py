@@ -7,7 +7,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -38,20 +38,19 @@ Hold = Callable[[Case], None]
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory, smollm2_dir: Path) -> Iterator[Pipeline]:
     folder = tmp_path_factory.mktemp("pipeline")
-    gate = Gate(folder / "gate")
-    path = os.pathsep.join(filter(None, [str(gate.folder), os.environ.get("PYTHONPATH")]))
-    started = start_platform(
-        folder / "data",
-        model_dir=smollm2_dir,
-        cwd=ROOT,
-        PYTHONPATH=path,
-        LORAPLEX_OUTBOUND_HTTP="1",
-        LORAPLEX_OUTBOUND_PORTS="1024-65535",
-        LORAPLEX_OUTBOUND_PRIVATE_HOSTS="127.0.0.1",
-    )
-    yield Pipeline(started, gate)
-    started.stop()
-    gate.close()
+    with closing(Gate(folder / "gate")) as gate:
+        path = os.pathsep.join(filter(None, [str(gate.folder), os.environ.get("PYTHONPATH")]))
+        started = start_platform(
+            folder / "data",
+            model_dir=smollm2_dir,
+            cwd=ROOT,
+            PYTHONPATH=path,
+            LORAPLEX_OUTBOUND_HTTP="1",
+            LORAPLEX_OUTBOUND_PORTS="1024-65535",
+            LORAPLEX_OUTBOUND_PRIVATE_HOSTS="127.0.0.1",
+        )
+        yield Pipeline(started, gate)
+        started.stop()
 
 
 def received(case: Case) -> None:
