@@ -5,10 +5,12 @@ import { ChatPage } from "@/features/chat/ChatPage";
 import { KeyPage } from "@/features/keys/KeyPage";
 import { KeysPage } from "@/features/keys/KeysPage";
 import { NewKeyPage } from "@/features/keys/NewKeyPage";
+import { MembersPage } from "@/features/members/MembersPage";
 import { useSession } from "@/features/session/current";
 import { SignInPage } from "@/features/session/SignInPage";
 import { WelcomePage } from "@/features/session/WelcomePage";
 import { UploadPage } from "@/features/uploads/UploadPage";
+import { UsagePage } from "@/features/usage/UsagePage";
 import { WorkersPage } from "@/features/workers/WorkersPage";
 import { Crashed } from "./Crashed";
 import { NotFound } from "./NotFound";
@@ -33,6 +35,8 @@ export const routes: RouteObject[] = [
           { path: "/keys", element: <KeysPage /> },
           { path: "/keys/new", element: <NewKeyPage /> },
           { path: "/keys/:key", element: <KeyPage /> },
+          { path: "/usage", element: <UsagePage /> },
+          { path: "/members", element: <MembersPage /> },
         ],
       },
       {

@@ -8,6 +8,8 @@ const TABS: Record<Session["kind"], readonly Tab[]> = {
     { path: "/upload", name: "Upload", scope: "adapters.write" },
     { path: "/chat", name: "Chat", scope: "models.call" },
     { path: "/keys", name: "Keys", scope: "keys.read" },
+    { path: "/usage", name: "Usage", scope: "usage.read" },
+    { path: "/members", name: "Members", scope: "members.read" },
   ],
   operator: [{ path: "/admin/workers", name: "Workers" }],
 };

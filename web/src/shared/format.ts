@@ -11,6 +11,24 @@ export function formatBytes(bytes: number): string {
 
 export const formatCount = (count: number) => count.toLocaleString("en-GB");
 
+/** Few digits where there is little room: "12k", "3.4M". */
+export const formatCompact = (count: number) =>
+  count.toLocaleString("en-GB", { notation: "compact", maximumFractionDigits: 1 });
+
+/** ISO 4217's code for no currency: nothing has a price yet. */
+const NO_CURRENCY = "XXX";
+
+/** Millionths of a currency, to the last of them. */
+export const formatMoney = (micros: number, currency: string) =>
+  (micros / 1_000_000).toLocaleString("en-GB", {
+    ...(currency !== NO_CURRENCY && { style: "currency", currency }),
+    minimumFractionDigits: 2,
+    maximumFractionDigits: 6,
+  });
+
+export const formatPercent = (part: number, whole: number) =>
+  `${whole > 0 ? Math.round((100 * part) / whole) : 0} %`;
+
 const STEPS = [
   ["minute", 60],
   ["hour", 3600],

@@ -1,0 +1,50 @@
+/** What the page shows, as its address says it. */
+import { useSearchParams } from "react-router";
+import type { BucketWidth, Usage } from "@/shared/api/types";
+import { PERIODS, widthsOf, type Period } from "./period";
+
+export type GroupBy = Usage["group_by"][number];
+
+export const GROUPS: readonly (readonly [GroupBy | "", string])[] = [
+  ["", "Nothing"],
+  ["key", "Key"],
+  ["member", "Member"],
+  ["model", "Base model"],
+  ["adapter", "Adapter"],
+];
+
+export type Question = { period: Period; width: BucketWidth; by: GroupBy | "" };
+
+export function readQuestion(search: URLSearchParams): Question {
+  const period = readPeriod(search);
+  const [usual, ...others] = widthsOf(period);
+  const [by] = GROUPS.find(([one]) => one === search.get("by")) ?? [""];
+  return { period, width: others.find((one) => one === search.get("bucket")) ?? usual, by };
+}
+
+function readPeriod(search: URLSearchParams): Period {
+  const [kind] = PERIODS.find(([one]) => one === search.get("period")) ?? ["7d"];
+  if (kind !== "days") return { kind };
+  const [first, last] = [search.get("from") ?? "", search.get("to") ?? ""];
+  return isDay(first) && isDay(last) ? { kind, first, last } : { kind: "7d" };
+}
+
+const isDay = (text: string) => /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text));
+
+export function writeQuestion({ period, width, by }: Question): Record<string, string> {
+  return {
+    period: period.kind,
+    ...(period.kind === "days" && { from: period.first, to: period.last }),
+    bucket: width,
+    ...(by !== "" && { by }),
+  };
+}
+
+/** The question, and what changes it: a width that does not fit a new period is left out. */
+export function useQuestion(): [Question, (question: Question) => void] {
+  const [search, setSearch] = useSearchParams();
+  const ask = (question: Question) => {
+    setSearch(writeQuestion(question), { replace: true });
+  };
+  return [readQuestion(search), ask];
+}
