@@ -13,16 +13,15 @@ from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.validation import ValidationLimits
 from loraplex.adapters_registry.versions.checking import VersionChecker
 from loraplex.adapters_registry.versions.service import register_base
-from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
-from loraplex.platform.tenancy.identity import TenantId
-from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
+from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.blob_server import Blobs
 from tests.adapters_registry.samples import TINY
+from tests.platform.tenancy.signed_in import through_key
 
 MakeTenant = Callable[[], Awaitable[TenantPrincipal]]
 
@@ -36,17 +35,7 @@ def make_tenant(services: Settings, system_database: Database) -> MakeTenant:
         async with system_database.unit_of_work() as session:
             tenant = await administration.create_tenant(session, f"t-{uuid4().hex}")
             key, _ = await administration.create_key(session, tenant, "test")
-            return TenantPrincipal(
-                tenant_id=TenantId(tenant.id),
-                tenant_name=tenant.name,
-                namespace=TenantNamespace(tenant.namespace),
-                key_id=key.id,
-                member_id=None,
-                role=Role.OWNER,
-                scopes=SCOPES_OF[Role.OWNER],
-                models=None,
-                label=key.label,
-            )
+            return through_key(tenant, key)
 
     return make
 

@@ -33,6 +33,7 @@ from tests.engine.worker.echo_engine import EchoEngine
 
 if TYPE_CHECKING:
     from tests.api.raw_calls import RawCall
+    from tests.api.stages import Stage
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -209,3 +210,16 @@ def call() -> Iterator[CallFactory]:
     yield start
     for one in calls:
         one.close()
+
+
+@pytest.fixture
+def stage(
+    gateway_settings: Settings,
+    table: ModuleTable,
+    registered_base: None,
+    customer: Tenant,
+    call: CallFactory,
+) -> "Stage":
+    from tests.api.stages import Stage
+
+    return Stage(gateway_settings, table, customer, call)

@@ -12,8 +12,7 @@ from loraplex.api.gateway import create_app
 from loraplex.platform.settings import Settings
 from tests.api.conftest import new_tenant
 from tests.api.running import RunningGateway
-from tests.api.tenant.owners import Owner
-from tests.api.tenant.test_adapters import files
+from tests.api.tenant.owners import Owner, files
 
 ADAPTER = "/api/v1/adapters/{name}"
 VERSION = f"{ADAPTER}/versions/{{number}}"

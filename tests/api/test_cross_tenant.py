@@ -17,8 +17,7 @@ from loraplex.platform.settings import Settings
 from tests.api.belongings import ADAPTER, Belongings, make_belongings, rows_of
 from tests.api.conftest import Tenant, in_system, new_tenant
 from tests.api.running import RunningGateway
-from tests.api.tenant.owners import Owner
-from tests.api.tenant.test_adapters import files
+from tests.api.tenant.owners import Owner, files
 from tests.api.test_access import CLASSES, TENANT
 
 PARAMETER = re.compile(r"{(\w+)}")

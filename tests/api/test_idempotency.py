@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.conftest import Tenant
 from tests.api.running import RunningGateway
-from tests.api.tenant.test_adapters import files
+from tests.api.tenant.owners import files
 
 WEBHOOKS = "/api/v1/webhooks"
 NEW = {"url": "https://hooks.example/x"}

@@ -1,30 +1,27 @@
 """The whole core on a fake device, under everything at once: nothing lost, stuck, or wrong."""
 
 import tempfile
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
-from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.memory.residency import AdapterKey, key_of
-from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import (
     AdapterTooLarge,
-    AdapterUnavailable,
     EngineFailure,
     PinLeavesNoRoom,
     PromptTooLong,
 )
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import FinishReason, GenerationRequest, Priority
+from loraplex.engine.protocol.messages import GenerationRequest, Priority
 from loraplex.engine.request import Request
 from loraplex.engine.scheduler.plan import StepPlan
-from tests.engine.driving import Answer, greedy
+from tests.engine.core_rules import PAGES, CoreRules, Wanted
+from tests.engine.driving import greedy
 from tests.engine.fake_device import (
     VOCABULARY,
     FakeAdapter,
@@ -33,12 +30,9 @@ from tests.engine.fake_device import (
     make_fake_engine,
 )
 
-PAGES = 18
 TENANTS = ("one", "two", "three")
 STREAMS = [[(17 * place + 5 * stream) % VOCABULARY for place in range(40)] for stream in range(2)]
 """Prompts are beginnings of these, so that many share blocks."""
-STEPS_LIMIT = 3000
-"""Far more than all requests of a run need one after the other."""
 
 
 @cache
@@ -59,34 +53,13 @@ def too_large() -> FakeAdapter:
     return make_fake_adapter(Path(tempfile.mkdtemp()), 9, PAGES, "one")
 
 
-class Source(AdapterSource):
-    """Serves local files unless told to fail."""
-
-    is_failing = False
-
-    def fetch(self, ref: AdapterRef) -> Path:
-        if self.is_failing:
-            raise AdapterUnavailable("The store is gone.")
-        return Path(ref.url)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    request: GenerationRequest
-    token_ids: list[int]
-
-
-class CoreMachine(RuleBasedStateMachine):
-    """A pool of 18 pages, in which few requests fit side by side.
-
-    The loader has no threads: the machine says when a load ends, so that every run repeats.
-    """
+class CoreMachine(CoreRules):
+    """The rules of every core, and what only a fake device can do: break, and be watched."""
 
     steps_ahead = 0
 
     @initialize(running=st.integers(1, 6), budget=st.integers(1, 12))
     def start(self, running: int, budget: int) -> None:
-        self.source = Source()
         self.engine, self.device = make_fake_engine(
             PAGES,
             adapters=self.source,
@@ -94,11 +67,6 @@ class CoreMachine(RuleBasedStateMachine):
             max_step_tokens=budget,
             steps_ahead=self.steps_ahead,
         )
-        self.ended_loads = 0
-        self.wanted: dict[str, Wanted] = {}
-        self.answers: dict[str, Answer] = {}
-        self.cancelled: set[str] = set()
-        self.broken: set[str] = set()
         self.preempted: set[tuple[str, str, Priority]] = set()
         self.pinned: dict[AdapterKey, int] = {}
         self.pinned_and_loaded: set[AdapterKey] = set()
@@ -125,11 +93,6 @@ class CoreMachine(RuleBasedStateMachine):
 
         scheduler._grow = watched_grow  # type: ignore[method-assign]
         scheduler._preempt = watched_preempt  # type: ignore[method-assign]
-
-    @property
-    def live(self) -> list[str]:
-        ended = {name for name, answer in self.answers.items() if answer.finish_reason}
-        return [name for name in self.wanted if name not in ended]
 
     @rule(
         tenant=st.sampled_from(TENANTS),
@@ -176,7 +139,7 @@ class CoreMachine(RuleBasedStateMachine):
             return
         fingerprint = 0 if chosen is None else chosen.fingerprint
         tokens = expected_tokens(prompt, fingerprint, max_tokens)
-        self.wanted[request.request_id] = Wanted(request, tokens)
+        self.wanted[request.request_id] = Wanted(request.adapter, tokens)
 
     @rule()
     def refuse_what_never_fits(self) -> None:
@@ -226,13 +189,6 @@ class CoreMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(self.live))
-        self.engine.cancel(name)
-        self.cancelled.add(name)
-
-    @precondition(lambda self: self.live)
-    @rule(data=st.data())
     def spoil_a_request(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(self.live))
         self.device.bad_requests[name] = EngineFailure("Its logits are not numbers.")
@@ -248,70 +204,13 @@ class CoreMachine(RuleBasedStateMachine):
         self.step()
         self.device.submit_error = self.device.step_error = None
 
-    @property
-    def unfinished_loads(self) -> int:
-        return self.engine._residency.loads_in_flight - self.ended_loads
-
-    @precondition(lambda self: self.unfinished_loads)
-    @rule(fails=st.sampled_from([False, False, False, True]))
-    def end_a_load(self, fails: bool) -> None:
-        self.source.is_failing = fails
-        self.engine._loader.run_one()
-        self.ended_loads += 1
-
-    @rule(steps=st.integers(1, 6))
-    def go_on(self, steps: int) -> None:
-        for _ in range(steps):
-            self.step()
-
     def step(self) -> None:
-        self.ended_loads = 0
-        for output in self.engine.step():
-            self.answers.setdefault(output.request_id, Answer()).take(output)
-        self.engine.check_integrity()
+        super().step()
         for key in self.pinned:
             entry = self.engine._residency.get(key)
             assert entry is not None or key not in self.pinned_and_loaded, "it was pinned"
             if entry is not None and not entry.is_loading:
                 self.pinned_and_loaded.add(key)
-
-    @invariant()
-    def tokens_are_those_of_the_request_alone(self) -> None:
-        for name, answer in getattr(self, "answers", {}).items():
-            wanted = self.wanted[name].token_ids
-            assert answer.token_ids == wanted[: len(answer.token_ids)]
-
-    def teardown(self) -> None:
-        if not hasattr(self, "engine"):
-            return
-        steps = 0
-        while self.engine.has_work:
-            if not self.engine.wait_for_work(0):
-                assert self.unfinished_loads, "a request is stuck"
-                self.end_a_load(fails=False)
-            self.step()
-            steps += 1
-            assert steps < STEPS_LIMIT, "a request never ends"
-        self.every_request_has_ended_once_and_rightly()
-        while self.unfinished_loads:
-            self.end_a_load(fails=False)
-        self.step()
-        load = self.engine.load()
-        assert (load.kv_pages, load.running_requests, load.waiting_requests) == (0, 0, 0)
-        assert load.free_pages + load.adapter_pages + load.cached_pages == PAGES
-        assert load.stalls == 0
-        self.engine.close()
-
-    def every_request_has_ended_once_and_rightly(self) -> None:
-        for name, wanted in self.wanted.items():
-            answer = self.answers[name]
-            assert answer.finish_reason is not None, "every request ends"
-            if answer.finish_reason is FinishReason.LENGTH:
-                assert answer.token_ids == wanted.token_ids
-            elif answer.finish_reason is FinishReason.CANCELLED:
-                assert name in self.cancelled
-            else:
-                assert wanted.request.adapter is not None or name in self.broken
 
 
 class RunningAheadMachine(CoreMachine):

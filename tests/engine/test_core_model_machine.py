@@ -12,16 +12,14 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, rule
 
-from loraplex.engine.adapter_source import AdapterSource
-from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.errors import AdapterTooLarge, AdapterUnavailable, PromptTooLong
-from loraplex.engine.protocol.messages import FinishReason
+from loraplex.engine.protocol.errors import AdapterTooLarge, PromptTooLong
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
-from tests.engine.driving import Answer, request, run
+from tests.engine.core_rules import PAGES, CoreRules, Wanted
+from tests.engine.driving import request, run
 from tests.engine.tiny import VOCABULARY, describe, make_adapter, make_engine, make_model
 
 # PEFT asks Transformers by a name that Transformers has renamed.
@@ -77,43 +75,18 @@ def world() -> World:
     return World(base, table, tuple(cases), too_large)
 
 
-class Source(AdapterSource):
-    """Serves local files unless told to fail."""
-
-    is_failing = False
-
-    def fetch(self, ref: AdapterRef) -> Path:
-        if self.is_failing:
-            raise AdapterUnavailable("The store is gone.")
-        return Path(ref.url)
-
-
-class CoreMachine(RuleBasedStateMachine):
-    """A pool of 18 pages, in which few requests fit side by side.
-
-    The loader has no threads: the machine says when a load ends, so that every run repeats.
-    """
-
+class CoreMachine(CoreRules):
     @initialize()
     def start(self) -> None:
-        self.source, here = Source(), world()
-        self.engine: EngineCore = make_engine(
+        here = world()
+        self.engine = make_engine(
             here.base,
             here.table,
-            pool_bytes=18 * PAGE_BYTES,
+            pool_bytes=PAGES * PAGE_BYTES,
             max_running_requests=5,
             adapters=self.source,
             loader_threads=0,
         )
-        self.ended_loads = 0
-        self.wanted: dict[str, Case] = {}
-        self.answers: dict[str, Answer] = {}
-        self.cancelled: set[str] = set()
-
-    @property
-    def live(self) -> list[str]:
-        ended = {name for name, answer in self.answers.items() if answer.finish_reason}
-        return [name for name in self.wanted if name not in ended]
 
     @rule(number=st.integers(0, 1000), tokens=st.integers(1, 9))
     def arrive(self, number: int, tokens: int) -> None:
@@ -121,7 +94,7 @@ class CoreMachine(RuleBasedStateMachine):
         name = f"r{len(self.wanted)}"
         sampling = SamplingParams(max_tokens=tokens, temperature=0.0)
         self.engine.add(request(name, case.prompt, sampling, case.ref))
-        self.wanted[name] = Case(case.prompt, case.ref, case.token_ids[:tokens])
+        self.wanted[name] = Wanted(case.ref, case.token_ids[:tokens])
 
     @rule()
     def refuse_what_never_fits(self) -> None:
@@ -129,67 +102,6 @@ class CoreMachine(RuleBasedStateMachine):
             self.engine.add(request("x", [5] * 70, SamplingParams(max_tokens=9)))
         with pytest.raises(AdapterTooLarge):
             self.engine.add(request("x", [5], SamplingParams(max_tokens=1), world().too_large))
-
-    @precondition(lambda self: self.live)
-    @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(self.live))
-        self.engine.cancel(name)
-        self.cancelled.add(name)
-
-    @property
-    def unfinished_loads(self) -> int:
-        return self.engine._residency.loads_in_flight - self.ended_loads
-
-    @precondition(lambda self: self.unfinished_loads)
-    @rule(fails=st.sampled_from([False, False, False, True]))
-    def end_a_load(self, fails: bool) -> None:
-        self.source.is_failing = fails
-        self.engine._loader.run_one()
-        self.ended_loads += 1
-
-    @rule(steps=st.integers(1, 6))
-    def go_on(self, steps: int) -> None:
-        for _ in range(steps):
-            self.step()
-
-    def step(self) -> None:
-        self.ended_loads = 0
-        for output in self.engine.step():
-            self.answers.setdefault(output.request_id, Answer()).take(output)
-        self.engine.check_integrity()
-
-    @invariant()
-    def tokens_are_those_of_the_request_alone(self) -> None:
-        for name, answer in getattr(self, "answers", {}).items():
-            wanted = list(self.wanted[name].token_ids)
-            assert answer.token_ids == wanted[: len(answer.token_ids)]
-
-    def teardown(self) -> None:
-        if not hasattr(self, "engine"):
-            return
-        while self.engine.has_work:
-            if not self.engine.wait_for_work(0):
-                assert self.unfinished_loads, "a request is stuck"
-                self.end_a_load(fails=False)
-            self.step()
-        for name, case in self.wanted.items():
-            answer = self.answers[name]
-            assert answer.finish_reason is not None, "every request ends"
-            if answer.finish_reason is FinishReason.LENGTH:
-                assert answer.token_ids == list(case.token_ids)
-            elif answer.finish_reason is FinishReason.CANCELLED:
-                assert name in self.cancelled
-            else:
-                assert case.ref is not None, "only a failed load may fail a request"
-        while self.unfinished_loads:
-            self.end_a_load(fails=False)
-        self.step()
-        self.engine.check_integrity()
-        load = self.engine.load()
-        assert load.kv_pages == 0
-        assert load.free_pages + load.adapter_pages + load.cached_pages == 18
-        self.engine.close()
 
 
 TestCore = CoreMachine.TestCase

@@ -44,7 +44,7 @@ from loraplex.adapters_registry.versions.models import AdapterVersion, VersionSt
 from loraplex.adapters_registry.versions.repository import VersionRepository
 from loraplex.adapters_registry.versions.service import Catalogue, register_base
 from loraplex.engine.protocol.adapter import AdapterSpec
-from loraplex.engine.protocol.identity import Digest, TenantNamespace, digest_of_bytes
+from loraplex.engine.protocol.identity import Digest, digest_of_bytes
 from loraplex.platform.admission.models import Reservation
 from loraplex.platform.audit.actors import Actor
 from loraplex.platform.blobs import blob_key
@@ -54,9 +54,10 @@ from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant
-from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
+from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.samples import TINY, examples
 from tests.adapters_registry.versions.planned import spec
+from tests.platform.tenancy.signed_in import through_key
 
 ALIASES = ("prod", "canary")
 TESTER = Actor.system("test")
@@ -89,17 +90,7 @@ class Registry:
         await register_base(session, self.base)
         tenant = await self.administration.create_tenant(session, f"t-{uuid4().hex}")
         key, _ = await self.administration.create_key(session, tenant, "test")
-        return TenantPrincipal(
-            tenant_id=TenantId(tenant.id),
-            tenant_name=tenant.name,
-            namespace=TenantNamespace(tenant.namespace),
-            key_id=key.id,
-            member_id=None,
-            role=Role.OWNER,
-            scopes=SCOPES_OF[Role.OWNER],
-            models=None,
-            label=key.label,
-        )
+        return through_key(tenant, key)
 
     def in_system(self, work: Callable[[AsyncSession], Awaitable[Answer]]) -> Answer:
         return self.runner.run(self._within(self.system, None, work))

@@ -35,15 +35,14 @@ from loraplex.adapters_registry.uploads.resumable import ResumableUploads
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.uploads.staging import Staging
 from loraplex.adapters_registry.versions.service import register_base
-from loraplex.engine.protocol.identity import TenantNamespace, digest_of_bytes
+from loraplex.engine.protocol.identity import digest_of_bytes
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
-from loraplex.platform.tenancy.identity import TenantId
-from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
 from tests.adapters_registry.samples import TINY, examples
 from tests.adapters_registry.uploads.conftest import Client
+from tests.platform.tenancy.signed_in import through_key
 
 LIMIT_BYTES, OPEN_LIMIT = 40_000, 4
 CONFIG = b"{}"
@@ -96,17 +95,7 @@ class QuotaMachine(RuleBasedStateMachine):
                 max_open_uploads=OPEN_LIMIT,
             )
             key, _ = await administration.create_key(session, tenant, "test")
-            principal = TenantPrincipal(
-                tenant_id=TenantId(tenant.id),
-                tenant_name=tenant.name,
-                namespace=TenantNamespace(tenant.namespace),
-                key_id=key.id,
-                member_id=None,
-                role=Role.OWNER,
-                scopes=SCOPES_OF[Role.OWNER],
-                models=None,
-                label=key.label,
-            )
+            principal = through_key(tenant, key)
         uploads = Uploads(app, store, table.base_name, max_upload_bytes=1_000_000)
         staging = Staging(store)
         resumable = ResumableUploads(

@@ -17,7 +17,7 @@ from loraplex.platform.switches.commands import switch as switch_commands
 from tests.api.conftest import CallFactory, Tenant, in_system
 from tests.api.raw_calls import BASE, ENDLESS
 from tests.api.running import RunningGateway, running_gateway
-from tests.api.tenant.test_adapters import files
+from tests.api.tenant.owners import files
 from tests.api.waiting import eventually
 from tests.engine.worker.echo_engine import EchoEngine
 

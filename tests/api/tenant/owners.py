@@ -2,6 +2,8 @@
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import httpx
 from sqlalchemy import select
@@ -14,7 +16,19 @@ from loraplex.platform.database.sessions import Database
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant as TenantRow
-from tests.api.tenant.test_adapters import files
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
+
+
+def files(adapter: str) -> dict[str, Any]:
+    folder = FIXTURES / adapter
+    return {
+        "adapter_config": ("adapter_config.json", (folder / "adapter_config.json").read_bytes()),
+        "adapter_model": (
+            "adapter_model.safetensors",
+            (folder / "adapter_model.safetensors").read_bytes(),
+        ),
+    }
 
 
 @dataclass(frozen=True)

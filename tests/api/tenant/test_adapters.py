@@ -1,7 +1,6 @@
 import io
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,19 +10,7 @@ from loraplex.api.tenant.schemas import Version
 from loraplex.platform.settings import Settings
 from tests.api.conftest import Tenant
 from tests.api.running import RunningGateway, running_gateway
-
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
-
-
-def files(adapter: str) -> dict[str, Any]:
-    folder = FIXTURES / adapter
-    return {
-        "adapter_config": ("adapter_config.json", (folder / "adapter_config.json").read_bytes()),
-        "adapter_model": (
-            "adapter_model.safetensors",
-            (folder / "adapter_model.safetensors").read_bytes(),
-        ),
-    }
+from tests.api.tenant.owners import FIXTURES, files
 
 
 @pytest.fixture

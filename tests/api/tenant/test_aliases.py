@@ -1,13 +1,11 @@
 """Aliases over HTTP: ETag and If-Match, 412 and 428, problem+json that names the field."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from loraplex.api.tenant.schemas import Alias
-from loraplex.platform.settings import Settings
-from tests.api.conftest import Tenant, new_tenant
+from tests.api.conftest import Tenant
 from tests.api.running import RunningGateway
 from tests.api.tenant.owners import Owner
 from tests.api.waiting import eventually
@@ -15,18 +13,6 @@ from tests.engine.worker.echo_engine import EchoEngine
 
 ADAPTER = "/api/v1/adapters/support"
 ALIASES = f"{ADAPTER}/aliases"
-
-
-@pytest.fixture(scope="module")
-def owner(
-    gateway: RunningGateway, gateway_settings: Settings, registered_base: None
-) -> Iterator[Owner]:
-    """A tenant whose adapter `support` has two ready versions; each test has aliases of its own."""
-    tenant = new_tenant(gateway_settings)
-    with gateway.client(tenant.key) as client:
-        owner = Owner(tenant.name, client)
-        owner.upload(gateway_settings, "support", "pirate", "shout")
-        yield owner
 
 
 def test_an_alias_is_set_read_moved_rolled_back_and_removed(owner: Owner) -> None:

@@ -1,7 +1,6 @@
 """Rollouts, deletions and quarantine over HTTP, down to which version answers."""
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -9,24 +8,12 @@ import pytest
 
 from loraplex.api.tenant.schemas import Rollout
 from loraplex.platform.settings import Settings
-from tests.api.conftest import Tenant, new_tenant
+from tests.api.conftest import Tenant
 from tests.api.running import RunningGateway
 from tests.api.tenant.owners import Owner
 
 ADAPTER = "/api/v1/adapters/support"
 ROLLOUTS = f"{ADAPTER}/rollouts"
-
-
-@pytest.fixture(scope="module")
-def owner(
-    gateway: RunningGateway, gateway_settings: Settings, registered_base: None
-) -> Iterator[Owner]:
-    """A tenant whose adapter `support` has two ready versions; each test has aliases of its own."""
-    tenant = new_tenant(gateway_settings)
-    with gateway.client(tenant.key) as client:
-        owner = Owner(tenant.name, client)
-        owner.upload(gateway_settings, "support", "pirate", "shout")
-        yield owner
 
 
 def start(owner: Owner, alias: str, **changes: Any) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import event, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.platform.admission.demand import Demand
 from loraplex.platform.admission.models import Limits, Reservation, Subject
 from loraplex.platform.admission.service import Admission
@@ -21,9 +20,9 @@ from loraplex.platform.metering.service import Usage
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
-from loraplex.platform.tenancy.identity import TenantId
-from loraplex.platform.tenancy.principals import SCOPES_OF, Role, TenantPrincipal
+from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.platform.metering.made import FREE, made_price
+from tests.platform.tenancy.signed_in import through_key
 
 MODEL = "support"
 MICRO_PER_TOKEN = made_price(1_000_000, 500_000, 1_000_000)
@@ -38,17 +37,7 @@ async def new_principal(system: Database, **limits: int | None) -> TenantPrincip
         key, _ = await administration.create_key(session, tenant, "ci")
         if limits:
             await set_limits(session, tenant.id, Subject.TENANT, "", **limits)
-    return TenantPrincipal(
-        tenant_id=TenantId(tenant.id),
-        tenant_name=tenant.name,
-        namespace=TenantNamespace(tenant.namespace),
-        key_id=key.id,
-        member_id=None,
-        role=Role.OWNER,
-        scopes=SCOPES_OF[Role.OWNER],
-        models=None,
-        label=key.label,
-    )
+    return through_key(tenant, key)
 
 
 async def set_limits(
