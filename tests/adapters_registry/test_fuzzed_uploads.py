@@ -12,8 +12,8 @@ from loraplex.adapters_registry.rejection import ReasonCode
 from loraplex.adapters_registry.validation import ValidationLimits, validate_files
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
+from loraplex.engine.protocol.generation import FinishReason
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import FinishReason
 from loraplex.engine.protocol.module_table import ModuleTable
 from tests.adapters_registry.mutations import Upload, mutated
 from tests.adapters_registry.samples import examples

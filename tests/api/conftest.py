@@ -16,9 +16,9 @@ from sqlalchemy import func, update
 from loraplex.adapters_registry.versions.service import register_base
 from loraplex.api.text.base_text import BaseText
 from loraplex.engine.protocol.describe import load_or_describe
-from loraplex.engine.protocol.messages import Role
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.tracing import NO_TRACING, Tracing
+from loraplex.engine.protocol.workers import Role
 from loraplex.engine.serving.identity import WorkerIdentity
 from loraplex.engine.serving.server import WorkerServer
 from loraplex.platform.database.sessions import Database

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from loraplex.engine.protocol.messages import GenerationRequest, RequestOutput, TokenLogprob
+from loraplex.engine.protocol.generation import GenerationRequest, RequestOutput, TokenLogprob
 from tests.engine.worker.echo_engine import EchoEngine, Running
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from loraplex.api.text.base_text import BaseText
-from loraplex.engine.protocol.messages import GenerationRequest, Priority
+from loraplex.engine.protocol.generation import GenerationRequest, Priority
 from loraplex.engine.serving.server import WorkerServer
 from loraplex.platform.settings import Settings
 from tests.api.conftest import Tenant

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from loraplex.api.metrics import Metrics
 from loraplex.engine.protocol.identity import Digest
-from loraplex.engine.protocol.messages import (
+from loraplex.engine.protocol.workers import (
     AdaptersInUse,
     ProcessUse,
     Role,

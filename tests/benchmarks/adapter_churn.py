@@ -29,8 +29,8 @@ from loraplex.engine.benchmarks.made_adapters import made_adapters
 from loraplex.engine.benchmarks.scripts import arguments_of, opened_model, print_line
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.protocol.generation import GenerationRequest
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import GenerationRequest
 
 STREAM = "stream"
 LIVE_LIMIT = 4

@@ -26,7 +26,7 @@ from loraplex.engine.benchmarks.popularity import Popularity, draw
 from loraplex.engine.benchmarks.scripts import arguments_of, opened_model, print_line
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.messages import GenerationRequest
+from loraplex.engine.protocol.generation import GenerationRequest
 from loraplex.engine.protocol.module_table import ModuleTable
 
 

@@ -29,8 +29,8 @@ from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
-from loraplex.engine.protocol.messages import Tier, TierLoad
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.engine.protocol.workers import Tier, TierLoad
 from loraplex.engine.worker import load_adapter_source
 
 

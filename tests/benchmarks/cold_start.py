@@ -23,7 +23,7 @@ from loraplex.engine.benchmarks.scripts import arguments_of, opened_model, print
 from loraplex.engine.benchmarks.stored_adapters import object_store, stored_adapters
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.messages import FinishReason
+from loraplex.engine.protocol.generation import FinishReason
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.worker import load_adapter_source
 

@@ -20,7 +20,7 @@ from loraplex.engine.benchmarks.local_engine import (
 from loraplex.engine.benchmarks.made_adapters import made_adapters
 from loraplex.engine.benchmarks.scripts import arguments_of, opened_model, print_line
 from loraplex.engine.core import EngineCore
-from loraplex.engine.protocol.messages import GenerationRequest
+from loraplex.engine.protocol.generation import GenerationRequest
 
 
 def first_token(core: EngineCore, request: GenerationRequest) -> tuple[float, int]:

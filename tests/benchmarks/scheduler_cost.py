@@ -31,8 +31,8 @@ from loraplex.engine.memory.pool import PagePool
 from loraplex.engine.protocol.adapter import AdapterModule, AdapterRef, AdapterSpec, TensorRef
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.errors import DomainError
+from loraplex.engine.protocol.generation import GenerationRequest, Priority
 from loraplex.engine.protocol.identity import Digest, TenantNamespace, digest_of_bytes
-from loraplex.engine.protocol.messages import GenerationRequest, Priority
 from loraplex.engine.protocol.module_table import LinearModule, ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
 from loraplex.engine.sampling.sampler import SampledToken

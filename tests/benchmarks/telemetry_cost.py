@@ -45,7 +45,7 @@ def calls() -> None:
 
     from loraplex.api.openai.observation import CallClock
     from loraplex.api.series.calls import CallMetrics
-    from loraplex.engine.protocol.messages import RequestOutput, RequestTiming
+    from loraplex.engine.protocol.generation import RequestOutput, RequestTiming
     from loraplex.platform.slo.classes import SloClasses
 
     metrics = CallMetrics(CollectorRegistry())

@@ -8,7 +8,7 @@ import msgspec
 
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.messages import GenerationRequest
+from loraplex.engine.protocol.generation import GenerationRequest
 from loraplex.engine.protocol.sampling import SamplingParams
 from tests.engine.driving import Answer, finish, request
 

@@ -14,7 +14,7 @@ from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
-from loraplex.engine.protocol.messages import FinishReason
+from loraplex.engine.protocol.generation import FinishReason
 from tests.engine.driving import Answer
 
 PAGES = 18

@@ -7,13 +7,13 @@ from pathlib import Path
 from loraplex.engine.adapter_source import AdapterSource
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import (
+from loraplex.engine.protocol.generation import (
     FinishReason,
     GenerationRequest,
     RequestOutput,
     TokenLogprob,
 )
+from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.sampling import SamplingParams
 
 STUCK_SECONDS = 60.0

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.messages import FinishReason
+from loraplex.engine.protocol.generation import FinishReason
 from loraplex.engine.protocol.sampling import SamplingParams
 from tests.engine.driving import Answer, finish, greedy, request, run, step
 from tests.engine.tiny_engines import PROMPT, nobody_holds_pages

@@ -14,8 +14,8 @@ from loraplex.engine.core import EngineCore
 from loraplex.engine.memory.residency import key_of
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
+from loraplex.engine.protocol.generation import FinishReason, Priority
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import FinishReason, Priority
 from loraplex.engine.protocol.sampling import SamplingParams
 from loraplex.engine.scheduler.adapter_line import PATIENCE_STEPS
 from tests.engine.driving import Answer, greedy, request, run

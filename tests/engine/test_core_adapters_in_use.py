@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from loraplex.engine.protocol.messages import TOLD_ADAPTERS, AdaptersInUse
+from loraplex.engine.protocol.workers import TOLD_ADAPTERS, AdaptersInUse
 from tests.engine.driving import greedy, request
 from tests.engine.fake_device import make_fake_adapter, make_fake_engine
 

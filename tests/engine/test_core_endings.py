@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.messages import FinishReason
+from loraplex.engine.protocol.generation import FinishReason
 from tests.engine.driving import Answer, finish, greedy, request, run, step
 from tests.engine.gated import GatedSource
 from tests.engine.tiny_engines import PROMPT

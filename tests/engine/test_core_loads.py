@@ -8,8 +8,8 @@ import pytest
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable
+from loraplex.engine.protocol.generation import FinishReason
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import FinishReason
 from loraplex.engine.scheduler.adapter_line import PATIENCE_STEPS
 from tests.engine.driving import Answer, finish, greedy, request, run, step
 from tests.engine.gated import GatedSource

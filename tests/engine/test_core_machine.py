@@ -16,8 +16,8 @@ from loraplex.engine.protocol.errors import (
     PinLeavesNoRoom,
     PromptTooLong,
 )
+from loraplex.engine.protocol.generation import GenerationRequest, Priority
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import GenerationRequest, Priority
 from loraplex.engine.request import Request
 from loraplex.engine.scheduler.plan import StepPlan
 from tests.engine.core_rules import PAGES, CoreRules, Wanted

@@ -7,8 +7,8 @@ import pytest
 
 from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.errors import EngineFailure
+from loraplex.engine.protocol.generation import FinishReason, GenerationRequest
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import FinishReason, GenerationRequest
 from tests.engine.driving import Answer, greedy, request
 from tests.engine.fake_device import expected_tokens, make_fake_engine
 

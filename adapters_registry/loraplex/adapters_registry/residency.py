@@ -22,7 +22,7 @@ from loraplex.adapters_registry.transfer import FollowedFile, Transfer
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable, TransferBroke
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import Tier, TierLoad
+from loraplex.engine.protocol.workers import Tier, TierLoad
 
 SAFE_PART: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 DIGEST: Final = re.compile(r"sha256:(?P<hex>[0-9a-f]{64})")

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import TierLoad
+from loraplex.engine.protocol.workers import TierLoad
 
 
 class AdapterBytes(Protocol):

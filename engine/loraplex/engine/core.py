@@ -17,16 +17,10 @@ from loraplex.engine.outputs import accept, cancelled, failed
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
+from loraplex.engine.protocol.generation import GenerationRequest, RequestOutput
 from loraplex.engine.protocol.identity import Digest
-from loraplex.engine.protocol.messages import (
-    TOLD_ADAPTERS,
-    AdaptersInUse,
-    GenerationRequest,
-    RequestOutput,
-    WorkerLimits,
-    WorkerLoad,
-)
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.engine.protocol.workers import TOLD_ADAPTERS, AdaptersInUse, WorkerLimits, WorkerLoad
 from loraplex.engine.request import Request, RequestState, new_request
 from loraplex.engine.sampling.sampler import SampledToken
 from loraplex.engine.scheduler.admission import check_fits, check_request

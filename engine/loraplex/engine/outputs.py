@@ -1,7 +1,7 @@
 """What a request is told: the token that a step gave it, or why it has ended."""
 
 from loraplex.engine.protocol.errors import DomainError
-from loraplex.engine.protocol.messages import FinishReason, RequestFailure, RequestOutput
+from loraplex.engine.protocol.generation import FinishReason, RequestFailure, RequestOutput
 from loraplex.engine.request import Request
 from loraplex.engine.sampling.sampler import SampledToken
 

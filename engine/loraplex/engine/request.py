@@ -11,7 +11,7 @@ from msgspec import structs
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.memory.residency import AdapterKey, ResidentAdapter, key_of
 from loraplex.engine.protocol.cache_keys import KeyChain
-from loraplex.engine.protocol.messages import GenerationRequest, Priority
+from loraplex.engine.protocol.generation import GenerationRequest, Priority
 from loraplex.engine.sampling.state import SamplingState
 from loraplex.engine.scheduler.accounts import TenantAccount
 from loraplex.engine.scheduler.rows import NO_ADAPTER, RunningRows

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from time import monotonic
 
-from loraplex.engine.protocol.messages import RequestTiming
+from loraplex.engine.protocol.generation import RequestTiming
 
 
 @dataclass(slots=True)

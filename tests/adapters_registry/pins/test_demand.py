@@ -8,8 +8,8 @@ import msgspec
 from loraplex.adapters_registry.pins.demand import TENANT_LIMIT, want_adapters
 from loraplex.adapters_registry.pins.service import Pins
 from loraplex.engine.protocol.adapter import AdapterSpec
-from loraplex.engine.protocol.messages import WantedAdapters
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.engine.protocol.workers import WantedAdapters
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.metering.models import LedgerEntry
 from loraplex.platform.pools.service import WorkerRegistry

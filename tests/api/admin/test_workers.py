@@ -2,7 +2,7 @@ import msgspec
 from msgspec.structs import replace
 
 from loraplex.api.admin.schemas import TenantList, TierLoad, WorkerList, WorkerLoad
-from loraplex.engine.protocol import messages
+from loraplex.engine.protocol import workers
 from loraplex.engine.serving.server import WorkerServer
 from tests.api.conftest import Tenant
 from tests.api.running import RunningGateway
@@ -29,9 +29,9 @@ def test_an_operator_sees_the_workers_and_their_load(
 
 
 def test_the_load_on_the_wire_has_every_figure_that_a_worker_tells() -> None:
-    assert list(WorkerLoad.model_fields) == list(messages.WorkerLoad.__struct_fields__)
-    assert list(TierLoad.model_fields) == list(messages.TierLoad.__struct_fields__)
-    told = replace(LOAD, tiers=tuple(messages.TierLoad(tier) for tier in messages.Tier))
+    assert list(WorkerLoad.model_fields) == list(workers.WorkerLoad.__struct_fields__)
+    assert list(TierLoad.model_fields) == list(workers.TierLoad.__struct_fields__)
+    told = replace(LOAD, tiers=tuple(workers.TierLoad(tier) for tier in workers.Tier))
     wired = WorkerLoad.model_validate_json(msgspec.json.encode(told))
     assert [tier.tier for tier in wired.tiers] == ["device", "host", "disk", "store"]
 

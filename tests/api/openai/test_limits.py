@@ -5,7 +5,7 @@ from loraplex.api.openai.limits import check_prompt, context_of, fit, room_of
 from loraplex.engine.protocol.adapter import AdapterModule, AdapterSpec, TensorRef
 from loraplex.engine.protocol.errors import PromptTooLong
 from loraplex.engine.protocol.identity import Digest
-from loraplex.engine.protocol.messages import WorkerLimits
+from loraplex.engine.protocol.workers import WorkerLimits
 from tests.api.openai.tables import TABLE
 
 NOTHING = Digest("sha256:" + "0" * 64)

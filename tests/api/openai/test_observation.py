@@ -10,7 +10,7 @@ from loraplex.api.openai.observation import CallClock
 from loraplex.api.openai.outcomes import CANCELLED, COMPLETED, FAILED
 from loraplex.api.series.calls import CallMetrics
 from loraplex.engine.protocol.errors import PromptTooLong, WorkerLost
-from loraplex.engine.protocol.messages import RequestOutput, RequestTiming
+from loraplex.engine.protocol.generation import RequestOutput, RequestTiming
 from loraplex.platform.slo.classes import SloClasses
 
 CLASSES = SloClasses.parse("strict:ttft=1s,tpot=100ms,e2e=10s;free", "free")

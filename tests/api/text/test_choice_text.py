@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models
 from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.choice_text import ChoiceText, Piece
 from loraplex.api.text.token_bytes import TokenBytes
-from loraplex.engine.protocol.messages import FinishReason, RequestOutput, TokenLogprob
+from loraplex.engine.protocol.generation import FinishReason, RequestOutput, TokenLogprob
 from tests.api.examples import examples
 
 WORDS = ["he", "llo", "ABC", "DEF", "GHIJ", "a", "b", "x"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from loraplex.engine.protocol.messages import GenerationRequest, RequestOutput
+from loraplex.engine.protocol.generation import GenerationRequest, RequestOutput
 from loraplex.engine.serving.environment import WorkerEnvironment
 from loraplex.engine.serving.registration import Controller
 from loraplex.engine.serving.server import WorkerServer

@@ -14,7 +14,7 @@ from loraplex.engine.benchmarks.local_engine import engine_config, finish, local
 from loraplex.engine.benchmarks.offline import OfflineBenchmark
 from loraplex.engine.benchmarks.throughput import Workload
 from loraplex.engine.core import EngineCore
-from loraplex.engine.protocol.messages import GenerationRequest
+from loraplex.engine.protocol.generation import GenerationRequest
 from tests.engine.benchmarks.conftest import TinyFolders
 from tests.engine.tiny import make_model
 

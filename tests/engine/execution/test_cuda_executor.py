@@ -12,7 +12,7 @@ from loraplex.engine.execution.device import open_device
 from loraplex.engine.execution.eager import EagerExecutor
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.config import EngineConfig
-from loraplex.engine.protocol.messages import GenerationRequest
+from loraplex.engine.protocol.generation import GenerationRequest
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
 from tests.engine.driving import Answer, LocalFiles, request, run

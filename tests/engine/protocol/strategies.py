@@ -3,37 +3,41 @@
 from hypothesis import strategies as st
 
 from loraplex.engine.protocol.adapter import AdapterModule, AdapterRef, AdapterSpec, TensorRef
-from loraplex.engine.protocol.identity import Digest, TenantNamespace
-from loraplex.engine.protocol.messages import (
-    Acknowledge,
-    AdaptersInUse,
-    Cancel,
-    EventMessage,
+from loraplex.engine.protocol.generation import (
     FinalCounts,
     FinishReason,
-    GatewayMessage,
     GenerationRequest,
-    Heartbeat,
-    Hello,
-    KeepAlive,
     Priority,
-    ProcessUse,
-    Recount,
-    Recounted,
     RequestFailure,
     RequestOutput,
     RequestTiming,
-    Role,
+    TokenLogprob,
+)
+from loraplex.engine.protocol.identity import Digest, TenantNamespace
+from loraplex.engine.protocol.messages import (
+    Acknowledge,
+    Cancel,
+    EventMessage,
+    GatewayMessage,
+    Heartbeat,
+    Hello,
+    KeepAlive,
+    Recount,
+    Recounted,
     StepOutputs,
     Submit,
-    TokenLogprob,
     Welcome,
-    WorkerLimits,
-    WorkerLoad,
     WorkerMessage,
-    WorkerRegistration,
 )
 from loraplex.engine.protocol.sampling import SamplingParams
+from loraplex.engine.protocol.workers import (
+    AdaptersInUse,
+    ProcessUse,
+    Role,
+    WorkerLimits,
+    WorkerLoad,
+    WorkerRegistration,
+)
 
 TEXTS = st.text(max_size=20)
 COUNTS = st.integers(0, 2**63 - 1)

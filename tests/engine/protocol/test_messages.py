@@ -9,14 +9,9 @@ from hypothesis import strategies as st
 
 from loraplex.engine.protocol import messages
 from loraplex.engine.protocol.errors import ENGINE_ERRORS, DomainError, EngineFailure, Kind
-from loraplex.engine.protocol.messages import (
-    EventMessage,
-    GatewayMessage,
-    KeepAlive,
-    RequestFailure,
-    WorkerMessage,
-    WorkerRegistration,
-)
+from loraplex.engine.protocol.generation import RequestFailure
+from loraplex.engine.protocol.messages import EventMessage, GatewayMessage, KeepAlive, WorkerMessage
+from loraplex.engine.protocol.workers import WorkerRegistration
 from tests.engine.protocol.strategies import (
     EVENT_MESSAGES,
     FAILURES,

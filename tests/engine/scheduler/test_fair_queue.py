@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loraplex.engine.protocol.generation import Priority
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import Priority
 from loraplex.engine.request import Request, RequestState
 from loraplex.engine.scheduler.accounts import Accounts, TenantAccount
 from loraplex.engine.scheduler.charges import OUTPUT_TOKEN_COST, input_cost

@@ -13,7 +13,7 @@ from loraplex.engine.protocol.errors import (
     PinLeavesNoRoom,
     PromptTooLong,
 )
-from loraplex.engine.protocol.messages import FinishReason
+from loraplex.engine.protocol.generation import FinishReason
 from tests.engine.driving import finish, greedy, request, run
 from tests.engine.fake_device import FakeAdapter, make_fake_adapter, make_fake_engine
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from loraplex.engine.core import EngineCore
+from loraplex.engine.protocol.generation import Priority
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import Priority
 from loraplex.engine.request import Request
 from loraplex.engine.scheduler.accounts import Accounts
 from loraplex.engine.scheduler.plan import StepPlan

@@ -6,7 +6,7 @@ import pytest
 
 from loraplex.engine.core import EngineCore
 from loraplex.engine.memory.pool import PageId
-from loraplex.engine.protocol.messages import FinishReason, RequestOutput
+from loraplex.engine.protocol.generation import FinishReason, RequestOutput
 from tests.engine.driving import greedy, request
 from tests.engine.fake_device import make_fake_engine
 

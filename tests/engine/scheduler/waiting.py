@@ -1,7 +1,7 @@
 """Requests and accounts without an engine."""
 
+from loraplex.engine.protocol.generation import GenerationRequest, Priority
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import GenerationRequest, Priority
 from loraplex.engine.protocol.sampling import SamplingParams
 from loraplex.engine.request import Request, new_request
 from loraplex.engine.scheduler.accounts import Accounts

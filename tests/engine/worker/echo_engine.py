@@ -6,16 +6,14 @@ from dataclasses import dataclass
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import PromptTooLong
-from loraplex.engine.protocol.identity import Digest, TenantNamespace
-from loraplex.engine.protocol.messages import (
-    AdaptersInUse,
+from loraplex.engine.protocol.generation import (
     FinishReason,
     GenerationRequest,
     RequestOutput,
     RequestTiming,
-    WorkerLimits,
-    WorkerLoad,
 )
+from loraplex.engine.protocol.identity import Digest, TenantNamespace
+from loraplex.engine.protocol.workers import AdaptersInUse, WorkerLimits, WorkerLoad
 
 MAX_TOKENS = 4096
 POISON = 666

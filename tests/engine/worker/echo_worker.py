@@ -9,7 +9,7 @@ import signal
 import sys
 
 from loraplex.engine.protocol.identity import digest_of_bytes
-from loraplex.engine.protocol.messages import Role
+from loraplex.engine.protocol.workers import Role
 from loraplex.engine.serving.environment import WorkerEnvironment
 from loraplex.engine.serving.identity import WorkerIdentity
 from loraplex.engine.serving.registration import Controller

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from loraplex.engine.protocol.config import EngineConfig
-from loraplex.engine.protocol.messages import Role
+from loraplex.engine.protocol.workers import Role
 from loraplex.engine.serving.environment import MissingSetting, WorkerEnvironment
 
 CONFIG = EngineConfig(model_dir="/m", base_name="b", adapter_cache_dir="/c", threads=2)

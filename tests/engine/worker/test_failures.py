@@ -3,7 +3,7 @@
 import pytest
 
 from loraplex.engine.protocol.errors import ENGINE_ERRORS, DomainError, EngineFailure
-from loraplex.engine.protocol.messages import RequestFailure
+from loraplex.engine.protocol.generation import RequestFailure
 
 
 @pytest.mark.parametrize("error_class", ENGINE_ERRORS.values())

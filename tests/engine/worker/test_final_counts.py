@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loraplex.engine.protocol.messages import FinalCounts, FinishReason, Recounted, StepOutputs
+from loraplex.engine.protocol.generation import FinalCounts, FinishReason
+from loraplex.engine.protocol.messages import Recounted, StepOutputs
 from loraplex.engine.serving.final_counts import KeptCounts
 from loraplex.engine.serving.identity import CurvePair
 from loraplex.engine.serving.server import WorkerServer

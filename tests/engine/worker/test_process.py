@@ -18,8 +18,9 @@ import pytest
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.config import EngineConfig
-from loraplex.engine.protocol.messages import GenerationRequest, WorkerRegistration
+from loraplex.engine.protocol.generation import GenerationRequest
 from loraplex.engine.protocol.sampling import SamplingParams
+from loraplex.engine.protocol.workers import WorkerRegistration
 from loraplex.engine.serving.identity import CurvePair
 from tests.engine.conftest import BASE_NAME, FIXTURES
 from tests.engine.driving import request

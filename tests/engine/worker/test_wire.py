@@ -4,14 +4,13 @@ import pytest
 
 from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
 from loraplex.engine.protocol.errors import EngineFailure, PromptTooLong, WorkerLost
+from loraplex.engine.protocol.generation import FinishReason, RequestOutput
 from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Cancel,
-    FinishReason,
     Foretell,
     Hello,
-    RequestOutput,
     StepOutputs,
     Submit,
     Welcome,

@@ -7,6 +7,7 @@ from typing import Self, TypeVar
 import msgspec
 import zmq
 
+from loraplex.engine.protocol.generation import GenerationRequest, RequestOutput
 from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
@@ -14,20 +15,18 @@ from loraplex.engine.protocol.messages import (
     Cancel,
     EventMessage,
     GatewayMessage,
-    GenerationRequest,
     Heartbeat,
     Hello,
     KeepAlive,
     Recount,
     Recounted,
-    RequestOutput,
     StepOutputs,
     Submit,
     Welcome,
     WorkerMessage,
-    WorkerRegistration,
 )
 from loraplex.engine.protocol.sampling import SamplingParams
+from loraplex.engine.protocol.workers import WorkerRegistration
 from loraplex.engine.serving.identity import CurvePair
 
 ANSWER_MILLISECONDS = 5000

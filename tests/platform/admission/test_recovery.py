@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import update
 
-from loraplex.engine.protocol.messages import FinalCounts, FinishReason, RequestOutput
+from loraplex.engine.protocol.generation import FinalCounts, FinishReason, RequestOutput
 from loraplex.engine.serving.server import WorkerServer
 from loraplex.platform.admission.models import Reservation
 from loraplex.platform.admission.recovery import (

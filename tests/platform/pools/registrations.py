@@ -3,12 +3,8 @@
 from uuid import uuid4
 
 from loraplex.engine.protocol.identity import digest_of_bytes
-from loraplex.engine.protocol.messages import (
-    PROTOCOL_VERSION,
-    Role,
-    WorkerLimits,
-    WorkerRegistration,
-)
+from loraplex.engine.protocol.messages import PROTOCOL_VERSION
+from loraplex.engine.protocol.workers import Role, WorkerLimits, WorkerRegistration
 
 
 def a_registration(

@@ -8,7 +8,8 @@ import pytest
 import zmq.asyncio
 
 from loraplex.engine.protocol.errors import WorkerLost
-from loraplex.engine.protocol.messages import RequestOutput, WorkerRegistration
+from loraplex.engine.protocol.generation import RequestOutput
+from loraplex.engine.protocol.workers import WorkerRegistration
 from loraplex.engine.serving.server import WorkerServer
 from loraplex.platform.pools.connections import WorkerConnection
 from loraplex.platform.pools.sockets import GatewayIdentity

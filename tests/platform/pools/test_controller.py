@@ -13,7 +13,7 @@ import httpx
 import msgspec
 import pytest
 
-from loraplex.engine.protocol.messages import WorkerRegistration
+from loraplex.engine.protocol.workers import WorkerRegistration
 from loraplex.platform.embedded.ports import free_port
 from loraplex.platform.embedded.postgres import Postgres
 from loraplex.platform.embedded.processes import running

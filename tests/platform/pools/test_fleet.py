@@ -15,7 +15,7 @@ from loraplex.engine.protocol.errors import (
     PromptTooLong,
     WorkerLost,
 )
-from loraplex.engine.protocol.messages import FinishReason, RequestOutput
+from loraplex.engine.protocol.generation import FinishReason, RequestOutput
 from loraplex.platform.pools.errors import FleetOverloaded
 from loraplex.platform.pools.fleet import WORKER_WAIT_SECONDS, WorkerFleet
 from loraplex.platform.pools.recounting import Placement

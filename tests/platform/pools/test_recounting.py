@@ -5,7 +5,8 @@ import signal
 from contextlib import aclosing
 from uuid import uuid4
 
-from loraplex.engine.protocol.messages import FinalCounts, FinishReason, Recounted
+from loraplex.engine.protocol.generation import FinalCounts, FinishReason
+from loraplex.engine.protocol.messages import Recounted
 from loraplex.platform.pools.recounting import Placement, Questions, combine
 from tests.engine.worker.echo_engine import MAX_TOKENS
 from tests.engine.worker.wire import a_request

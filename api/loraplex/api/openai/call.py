@@ -13,7 +13,7 @@ from loraplex.adapters_registry.versions.views import ResolvedModel
 from loraplex.api.openai.outcomes import code_of
 from loraplex.api.text.choice_text import ChoiceText, Piece
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
-from loraplex.engine.protocol.messages import FinishReason, GenerationRequest, RequestOutput
+from loraplex.engine.protocol.generation import FinishReason, GenerationRequest, RequestOutput
 from loraplex.engine.protocol.tracing import SpanKind
 from loraplex.platform.admission.demand import Admitted, Demand, Window
 from loraplex.platform.metering.prices import Price

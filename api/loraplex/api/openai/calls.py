@@ -17,7 +17,7 @@ from loraplex.api.openai.schemas import GenerationBody
 from loraplex.api.served import pin
 from loraplex.api.services import Services
 from loraplex.api.text.choice_text import ChoiceText
-from loraplex.engine.protocol.messages import GenerationRequest
+from loraplex.engine.protocol.generation import GenerationRequest
 from loraplex.platform.tenancy.principals import TenantPrincipal
 
 CONVERSATION_HEADER = "x-conversation-id"

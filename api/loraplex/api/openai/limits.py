@@ -2,8 +2,8 @@
 
 from loraplex.engine.protocol.adapter import AdapterSpec
 from loraplex.engine.protocol.errors import PromptTooLong
-from loraplex.engine.protocol.messages import WorkerLimits
 from loraplex.engine.protocol.module_table import ModuleTable
+from loraplex.engine.protocol.workers import WorkerLimits
 
 ELEMENT_BYTES = 4
 PACKING_WASTE = 2

@@ -8,7 +8,7 @@ from loraplex.api.openai.outcomes import CANCELLED
 from loraplex.api.series.calls import FAILED, MET, CallMetrics
 from loraplex.api.series.tenants import TenantLabels
 from loraplex.engine.protocol.errors import DomainError, Kind
-from loraplex.engine.protocol.messages import RequestOutput, RequestTiming
+from loraplex.engine.protocol.generation import RequestOutput, RequestTiming
 from loraplex.platform.slo.classes import SloClass
 from loraplex.platform.tenancy.principals import TenantPrincipal
 

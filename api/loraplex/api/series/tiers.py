@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from loraplex.engine.protocol.messages import TierLoad
+from loraplex.engine.protocol.workers import TierLoad
 
 TIER_LABELS = ("model_name", "engine", "tier")
 

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from loraplex.api.series.tiers import TIER_SERIES
-from loraplex.engine.protocol.messages import ProcessUse, WorkerLimits, WorkerLoad
+from loraplex.engine.protocol.workers import ProcessUse, WorkerLimits, WorkerLoad
 from loraplex.platform.pools.fleet import WorkerFleet
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from loraplex.api.text.detokenizer import Detokenizer
 from loraplex.api.text.stop_strings import StopStrings
 from loraplex.api.text.token_bytes import TokenBytes
-from loraplex.engine.protocol.messages import FinishReason, RequestOutput, TokenLogprob
+from loraplex.engine.protocol.generation import FinishReason, RequestOutput, TokenLogprob
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from loraplex.engine.core import EngineCore
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.config import EngineConfig
 from loraplex.engine.protocol.errors import EngineFailure
-from loraplex.engine.protocol.messages import FinishReason, GenerationRequest, RequestOutput
+from loraplex.engine.protocol.generation import FinishReason, GenerationRequest, RequestOutput
 from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from loraplex.engine.memory.residency import AdapterKey
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import Tier, TierLoad
+from loraplex.engine.protocol.workers import Tier, TierLoad
 
 TENANT_SHARE: Final = 0.5
 """Of the tier: what a tenant has beyond it goes first where somebody needs room."""

@@ -23,7 +23,7 @@ from loraplex.engine.memory.pool import PageId
 from loraplex.engine.memory.residency import AdapterKey
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import AdapterUnavailable, DomainError
-from loraplex.engine.protocol.messages import TierLoad
+from loraplex.engine.protocol.workers import TierLoad
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from loraplex.engine.lora.copies import CopyStream, Fence, MemoryCopies, PageCop
 from loraplex.engine.lora.host_tier import HostTier
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.memory.residency import AdapterKey
-from loraplex.engine.protocol.messages import TierLoad
+from loraplex.engine.protocol.workers import TierLoad
 
 COMING_ADAPTERS: Final = 8
 """Adapters that are packed while they come: together they hold half of the host memory at most."""

@@ -11,7 +11,7 @@ from loraplex.engine.lora.layout import AdapterLayout, AdapterTables
 from loraplex.engine.memory.pool import PageId, PagePool
 from loraplex.engine.memory.usage import AdapterKey, UsageHistory, key_of
 from loraplex.engine.memory.value import ValueScale
-from loraplex.engine.protocol.messages import Tier, TierLoad
+from loraplex.engine.protocol.workers import Tier, TierLoad
 
 __all__ = ["AdapterKey", "AdapterResidency", "ResidentAdapter", "key_of"]
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from loraplex.engine.protocol.errors import DomainError, EngineFailure
-from loraplex.engine.protocol.messages import TokenLogprob
+from loraplex.engine.protocol.generation import TokenLogprob
 from loraplex.engine.sampling.draw import draw, uniform
 from loraplex.engine.sampling.logits import adjusted
 from loraplex.engine.sampling.state import SamplingState

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from loraplex.engine.memory.residency import AdapterKey
-from loraplex.engine.protocol.messages import Priority
+from loraplex.engine.protocol.generation import Priority
 from loraplex.engine.request import Request, RequestState
 from loraplex.engine.scheduler.fair_queue import FairQueue
 

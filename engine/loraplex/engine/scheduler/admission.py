@@ -5,7 +5,7 @@ from math import inf
 from loraplex.engine.lora.layout import AdapterLayout
 from loraplex.engine.memory.geometry import PageGeometry
 from loraplex.engine.protocol.errors import AdapterTooLarge, PromptTooLong
-from loraplex.engine.protocol.messages import GenerationRequest
+from loraplex.engine.protocol.generation import GenerationRequest
 from loraplex.engine.scheduler.errors import InvalidRequest
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Final
 
-from loraplex.engine.protocol.messages import Priority
+from loraplex.engine.protocol.generation import Priority
 from loraplex.engine.request import Request, RequestState
 from loraplex.engine.scheduler.accounts import TenantAccount
 

@@ -9,7 +9,7 @@ turn loses its pages to the other, and the first of all always runs to its end.
 from collections.abc import Iterable
 from typing import Final
 
-from loraplex.engine.protocol.messages import Priority
+from loraplex.engine.protocol.generation import Priority
 from loraplex.engine.request import Request, Standing
 
 PREEMPTIONS_LIMIT: Final = 3

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from loraplex.engine.memory.pool import PageId
 from loraplex.engine.memory.prefix_cache import PrefixCache
 from loraplex.engine.protocol.cache_keys import BlockKey, KeyChain
+from loraplex.engine.protocol.generation import GenerationRequest
 from loraplex.engine.protocol.identity import Digest
-from loraplex.engine.protocol.messages import GenerationRequest
 from loraplex.engine.request import Request
 
 

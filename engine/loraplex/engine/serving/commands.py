@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.messages import GenerationRequest
+from loraplex.engine.protocol.generation import GenerationRequest
 
 GatewayIdentity = bytes
 """The ROUTER's name for a connected gateway."""

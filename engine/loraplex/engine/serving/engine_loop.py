@@ -7,17 +7,15 @@ from dataclasses import dataclass
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import DomainError, EngineFailure, WorkerLost
-from loraplex.engine.protocol.identity import Digest, TenantNamespace
-from loraplex.engine.protocol.messages import (
+from loraplex.engine.protocol.generation import (
     FinalCounts,
     FinishReason,
     GenerationRequest,
-    Recounted,
     RequestFailure,
     RequestOutput,
-    StepOutputs,
-    WorkerMessage,
 )
+from loraplex.engine.protocol.identity import Digest, TenantNamespace
+from loraplex.engine.protocol.messages import Recounted, StepOutputs, WorkerMessage
 from loraplex.engine.protocol.tracing import NO_TRACING, Tracing
 from loraplex.engine.serving.commands import (
     Add,

@@ -7,7 +7,7 @@ from typing import Self
 import msgspec
 
 from loraplex.engine.protocol.config import EngineConfig
-from loraplex.engine.protocol.messages import Role
+from loraplex.engine.protocol.workers import Role
 
 
 class MissingSetting(Exception):

@@ -4,7 +4,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-from loraplex.engine.protocol.messages import FinalCounts
+from loraplex.engine.protocol.generation import FinalCounts
 
 KEPT_SECONDS = 3600.0
 """Longer than a gateway tries to write a bill, and than another needs to notice that it is gone."""

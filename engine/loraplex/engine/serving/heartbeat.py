@@ -6,7 +6,8 @@ from threading import Event
 import msgspec
 import zmq
 
-from loraplex.engine.protocol.messages import HEARTBEAT_SECONDS, AdaptersInUse, Heartbeat
+from loraplex.engine.protocol.messages import HEARTBEAT_SECONDS, Heartbeat
+from loraplex.engine.protocol.workers import AdaptersInUse
 from loraplex.engine.serving.authentication import protect
 from loraplex.engine.serving.identity import WorkerIdentity
 from loraplex.engine.serving.process_use import process_use

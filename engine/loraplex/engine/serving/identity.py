@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import zmq
 
 from loraplex.engine.protocol.identity import Digest
-from loraplex.engine.protocol.messages import Role
+from loraplex.engine.protocol.workers import Role
 
 
 @dataclass(frozen=True)

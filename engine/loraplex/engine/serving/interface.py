@@ -3,14 +3,9 @@
 from typing import Protocol
 
 from loraplex.engine.protocol.adapter import AdapterRef
+from loraplex.engine.protocol.generation import GenerationRequest, RequestOutput
 from loraplex.engine.protocol.identity import Digest, TenantNamespace
-from loraplex.engine.protocol.messages import (
-    AdaptersInUse,
-    GenerationRequest,
-    RequestOutput,
-    WorkerLimits,
-    WorkerLoad,
-)
+from loraplex.engine.protocol.workers import AdaptersInUse, WorkerLimits, WorkerLoad
 
 
 class Engine(Protocol):

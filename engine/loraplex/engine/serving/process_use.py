@@ -3,7 +3,7 @@
 import os
 from time import time
 
-from loraplex.engine.protocol.messages import ProcessUse
+from loraplex.engine.protocol.workers import ProcessUse
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 STARTED_AT = time()

@@ -2,7 +2,7 @@
 
 import time
 
-from loraplex.engine.protocol.messages import WorkerLoad
+from loraplex.engine.protocol.workers import WorkerLoad
 
 
 class Progress:

@@ -17,7 +17,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import msgspec
 
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import WantedAdapters, WorkerRegistration
+from loraplex.engine.protocol.workers import WantedAdapters, WorkerRegistration
 
 log = logging.getLogger(__name__)
 

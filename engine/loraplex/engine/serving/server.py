@@ -12,8 +12,9 @@ from typing import Self
 import zmq
 
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.engine.protocol.messages import PROTOCOL_VERSION, WantedAdapters, WorkerRegistration
+from loraplex.engine.protocol.messages import PROTOCOL_VERSION
 from loraplex.engine.protocol.tracing import NO_TRACING, Tracing
+from loraplex.engine.protocol.workers import WantedAdapters, WorkerRegistration
 from loraplex.engine.serving.authentication import only_gateways
 from loraplex.engine.serving.commands import EndAll, Expect, Inbox, Pin
 from loraplex.engine.serving.engine_loop import EngineLoop

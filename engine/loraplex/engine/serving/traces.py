@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from time import time_ns
 
-from loraplex.engine.protocol.messages import GenerationRequest, RequestOutput, RequestTiming
+from loraplex.engine.protocol.generation import GenerationRequest, RequestOutput, RequestTiming
 from loraplex.engine.protocol.tracing import SpanKind, Tracing
 
 

@@ -13,24 +13,22 @@ import msgspec
 import zmq
 
 from loraplex.engine.protocol.errors import WorkerLost
+from loraplex.engine.protocol.generation import FinishReason, RequestFailure, RequestOutput
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
     Acknowledge,
     Cancel,
-    FinishReason,
     Foretell,
     GatewayMessage,
     Hello,
     KeepAlive,
     Recount,
-    RequestFailure,
-    RequestOutput,
     StepOutputs,
     Submit,
     Welcome,
-    WorkerLimits,
     WorkerMessage,
 )
+from loraplex.engine.protocol.workers import WorkerLimits
 from loraplex.engine.serving.authentication import protect
 from loraplex.engine.serving.commands import (
     Add,

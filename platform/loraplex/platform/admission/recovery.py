@@ -24,8 +24,8 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from structlog import get_logger
 
+from loraplex.engine.protocol.generation import FinishReason
 from loraplex.engine.protocol.identity import Digest
-from loraplex.engine.protocol.messages import FinishReason
 from loraplex.platform.admission.models import Reservation
 from loraplex.platform.admission.service import LEASE, Admission
 from loraplex.platform.database.sessions import Database

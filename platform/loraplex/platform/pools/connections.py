@@ -10,27 +10,24 @@ import zmq.asyncio
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import DomainError, WorkerLost
+from loraplex.engine.protocol.generation import FinishReason, GenerationRequest, RequestOutput
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
     SILENCE_SECONDS,
     Acknowledge,
-    AdaptersInUse,
     Cancel,
-    FinishReason,
     Foretell,
     GatewayMessage,
-    GenerationRequest,
     Heartbeat,
     Hello,
     KeepAlive,
     Recount,
     Recounted,
-    RequestOutput,
     StepOutputs,
     Submit,
     Welcome,
-    WorkerRegistration,
 )
+from loraplex.engine.protocol.workers import AdaptersInUse, WorkerRegistration
 from loraplex.platform.pools.recounting import Questions
 from loraplex.platform.pools.sockets import GatewayIdentity, WireEvent, WorkerSockets
 from loraplex.platform.pools.views import WorkerState, WorkerView

@@ -13,13 +13,8 @@ import zmq.asyncio
 
 from loraplex.engine.protocol.adapter import AdapterRef
 from loraplex.engine.protocol.errors import NoWorkerAvailable, WorkerLost
-from loraplex.engine.protocol.messages import (
-    GenerationRequest,
-    RequestOutput,
-    Role,
-    WorkerLimits,
-    WorkerRegistration,
-)
+from loraplex.engine.protocol.generation import GenerationRequest, RequestOutput
+from loraplex.engine.protocol.workers import Role, WorkerLimits, WorkerRegistration
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.pools.connections import WorkerConnection
 from loraplex.platform.pools.errors import FleetOverloaded

@@ -8,7 +8,7 @@ import sys
 import msgspec
 
 from loraplex.engine.protocol.config import EngineConfig
-from loraplex.engine.protocol.messages import Role
+from loraplex.engine.protocol.workers import Role
 from loraplex.platform.pools.worker_token import worker_token
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings

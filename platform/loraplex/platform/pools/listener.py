@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
 
 from loraplex.engine.protocol.errors import DomainError, Kind
-from loraplex.engine.protocol.messages import WantedAdapters
+from loraplex.engine.protocol.workers import WantedAdapters
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.exposition import CONTENT_TYPE, Exposition
 from loraplex.platform.pools.errors import InvalidRegistration, WrongWorkerToken

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from loraplex.engine.protocol.messages import FinalCounts, Recounted
+from loraplex.engine.protocol.generation import FinalCounts
+from loraplex.engine.protocol.messages import Recounted
 
 
 @dataclass(slots=True)

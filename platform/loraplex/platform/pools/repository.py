@@ -8,7 +8,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.engine.protocol.messages import WorkerRegistration
+from loraplex.engine.protocol.workers import WorkerRegistration
 from loraplex.platform.pools.models import Worker
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,8 @@ from datetime import timedelta
 import msgspec
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.engine.protocol.messages import PROTOCOL_VERSION, WorkerRegistration
+from loraplex.engine.protocol.messages import PROTOCOL_VERSION
+from loraplex.engine.protocol.workers import WorkerRegistration
 from loraplex.platform.pools.errors import InvalidRegistration, UnknownWorker, WorkerSuperseded
 from loraplex.platform.pools.repository import WorkerRepository
 

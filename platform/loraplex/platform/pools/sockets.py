@@ -21,8 +21,8 @@ from loraplex.engine.protocol.messages import (
     StepOutputs,
     Welcome,
     WorkerMessage,
-    WorkerRegistration,
 )
+from loraplex.engine.protocol.workers import WorkerRegistration
 from loraplex.platform.secrets import CurveKeys
 
 log = logging.getLogger(__name__)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from loraplex.engine.protocol.messages import (
+from loraplex.engine.protocol.workers import (
     AdaptersInUse,
     ProcessUse,
     Role,

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.engine.protocol.adapter import AdapterRef
-from loraplex.engine.protocol.messages import WantedAdapters
+from loraplex.engine.protocol.workers import WantedAdapters
 from loraplex.platform.pools.models import WantedAdapter, Worker
 
 
