@@ -77,7 +77,9 @@ function Account({ session }: { session: Session }) {
     <div className={styles.account}>
       <div className={styles.who}>
         <PlaceName session={session} />
-        {session.person && <span className={styles.person}>{session.person.email}</span>}
+        <Link to="/account" className={styles.person}>
+          {session.person?.email ?? "Account"}
+        </Link>
       </div>
       <Button
         isSmall

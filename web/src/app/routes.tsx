@@ -1,4 +1,5 @@
 import { Navigate, type RouteObject } from "react-router";
+import { AccountPage } from "@/features/account/AccountPage";
 import { AdapterPage } from "@/features/adapters/AdapterPage";
 import { AdaptersPage } from "@/features/adapters/AdaptersPage";
 import { ChatPage } from "@/features/chat/ChatPage";
@@ -9,6 +10,9 @@ import { MembersPage } from "@/features/members/MembersPage";
 import { useSession } from "@/features/session/current";
 import { SignInPage } from "@/features/session/SignInPage";
 import { WelcomePage } from "@/features/session/WelcomePage";
+import { SwitchesPage } from "@/features/switches/SwitchesPage";
+import { TenantPage } from "@/features/tenants/TenantPage";
+import { TenantsPage } from "@/features/tenants/TenantsPage";
 import { UploadPage } from "@/features/uploads/UploadPage";
 import { UsagePage } from "@/features/usage/UsagePage";
 import { WorkersPage } from "@/features/workers/WorkersPage";
@@ -41,8 +45,14 @@ export const routes: RouteObject[] = [
       },
       {
         element: <For kind="operator" />,
-        children: [{ path: "/admin/workers", element: <WorkersPage /> }],
+        children: [
+          { path: "/admin/workers", element: <WorkersPage /> },
+          { path: "/admin/tenants", element: <TenantsPage /> },
+          { path: "/admin/tenants/:tenant", element: <TenantPage /> },
+          { path: "/admin/switches", element: <SwitchesPage /> },
+        ],
       },
+      { path: "/account", element: <AccountPage /> },
       { path: "*", element: <NotFound /> },
     ],
   },

@@ -11,7 +11,11 @@ const TABS: Record<Session["kind"], readonly Tab[]> = {
     { path: "/usage", name: "Usage", scope: "usage.read" },
     { path: "/members", name: "Members", scope: "members.read" },
   ],
-  operator: [{ path: "/admin/workers", name: "Workers" }],
+  operator: [
+    { path: "/admin/workers", name: "Workers" },
+    { path: "/admin/tenants", name: "Tenants" },
+    { path: "/admin/switches", name: "Switches" },
+  ],
 };
 
 /** The pages that are offered to a session: those it could use. */

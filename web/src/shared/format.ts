@@ -18,10 +18,10 @@ export const formatCompact = (count: number) =>
 /** ISO 4217's code for no currency: nothing has a price yet. */
 const NO_CURRENCY = "XXX";
 
-/** Millionths of a currency, to the last of them. */
-export const formatMoney = (micros: number, currency: string) =>
+/** Millionths of a currency, to the last of them; of an unknown currency, just the number. */
+export const formatMoney = (micros: number, currency: string | null) =>
   (micros / 1_000_000).toLocaleString("en-GB", {
-    ...(currency !== NO_CURRENCY && { style: "currency", currency }),
+    ...(currency !== null && currency !== NO_CURRENCY && { style: "currency", currency }),
     minimumFractionDigits: 2,
     maximumFractionDigits: 6,
   });

@@ -5,8 +5,11 @@ import type {
   Key,
   LimitsUsed,
   Member,
+  OwnSession,
   Rollout,
   Session,
+  Switch,
+  TenantDetails,
   Upload,
   Usage,
   UsageResult,
@@ -261,5 +264,39 @@ export const aMember = (change: Partial<Member> = {}): Member => ({
   is_disabled: false,
   last_signed_in_at: null,
   created_at: "2026-01-02T03:04:05Z",
+  ...change,
+});
+
+export const anOwnSession = (change: Partial<OwnSession> = {}): OwnSession => ({
+  id: "2b3c4d5e-0b0a-4908-8706-050403020100",
+  tenant: "acme",
+  method: "password",
+  address: "192.0.2.7",
+  user_agent: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+  created_at: "2026-01-02T03:04:05Z",
+  expires_at: "2026-01-02T15:04:05Z",
+  is_current: false,
+  ...change,
+});
+
+export const aTenant = (change: Partial<TenantDetails> = {}): TenantDetails => ({
+  id: "3c4d5e6f-0b0a-4908-8706-050403020100",
+  name: "acme",
+  display_name: "Acme Ltd",
+  state: "active",
+  state_reason: null,
+  state_changed_at: null,
+  max_concurrent_requests: 32,
+  created_at: "2026-01-02T03:04:05Z",
+  deletion: null,
+  ...change,
+});
+
+export const aSwitch = (change: Partial<Switch> = {}): Switch => ({
+  name: "read_only",
+  is_on: false,
+  reason: "",
+  changed_by: "migration",
+  changed_at: "2026-01-02T03:04:05Z",
   ...change,
 });

@@ -41,7 +41,7 @@ export function KeyChanges({ apiKey }: { apiKey: Key }) {
           label="Revoke"
           title={`Revoke ${apiKey.name}?`}
           confirm="Revoke it for good"
-          isDangerous
+          look="danger"
           isSmall={false}
           action={revoke}
           onConfirm={(close) => {

@@ -10,7 +10,7 @@ const WORDS: Record<Standing, readonly [BadgeTone, string]> = {
 };
 
 /** What is spent of a budget, what running requests hold, and where its two marks are. */
-export function BudgetMeter({ budget, currency }: { budget: Budget; currency: string }) {
+export function BudgetMeter({ budget, currency }: { budget: Budget; currency: string | null }) {
   const { period, hard, soft, spent, reserved } = budget;
   const [tone, word] = WORDS[standing(budget)];
   const money = (micros: number) => formatMoney(micros, currency);

@@ -4,7 +4,7 @@ import { Card } from "@/shared/ui/Page";
 import { useLimits } from "./api";
 import { LimitsView, type SubjectName } from "./LimitsView";
 
-/** The signed-in tenant's limits; amounts of no known currency are plain numbers. */
+/** The signed-in tenant's limits. Which currency they are in, its usage tells. */
 export function LimitsCard({ currency }: { currency: string | null }) {
   const limits = useLimits();
   const has = (subject: string) => limits.data?.some((one) => one.subject === subject) ?? false;
@@ -17,7 +17,7 @@ export function LimitsCard({ currency }: { currency: string | null }) {
   return (
     <Card title="Limits and budgets">
       <Loaded query={limits} label="Loading your limits" rows={2}>
-        {(all) => <LimitsView limits={all} currency={currency ?? "XXX"} nameOf={nameOf} />}
+        {(all) => <LimitsView limits={all} currency={currency} nameOf={nameOf} />}
       </Loaded>
     </Card>
   );

@@ -8,7 +8,7 @@ import styles from "./LimitsView.module.css";
 
 export type SubjectName = (limits: Pick<LimitsUsed, "subject" | "id">) => string;
 
-type Props = { limits: LimitsUsed[]; currency: string; nameOf: SubjectName };
+type Props = { limits: LimitsUsed[]; currency: string | null; nameOf: SubjectName };
 
 /** The tenant's own limits and budgets, and those of its models, members and keys. */
 export function LimitsView({ limits, currency, nameOf }: Props) {
@@ -22,7 +22,7 @@ export function LimitsView({ limits, currency, nameOf }: Props) {
   );
 }
 
-function Tenants({ limits, currency }: { limits: LimitsUsed; currency: string }) {
+function Tenants({ limits, currency }: { limits: LimitsUsed; currency: string | null }) {
   const budgets = budgetsOf(limits);
   return (
     <>

@@ -2,10 +2,10 @@ import { May } from "@/features/session/May";
 import type { Invitation } from "@/shared/api/types";
 import { formatInstant } from "@/shared/format";
 import { ActionButton } from "@/shared/ui/ActionButton";
+import { Item, Items } from "@/shared/ui/Items";
 import { Loaded } from "@/shared/ui/Loaded";
 import { Card } from "@/shared/ui/Page";
 import { useInvitations, useWithdraw } from "./api";
-import styles from "./InvitationList.module.css";
 
 /** Links that still work. Nothing is said where there is none. */
 export function InvitationList() {
@@ -15,31 +15,29 @@ export function InvitationList() {
     <Card title="Open invitations">
       <Loaded query={invitations} label="Loading invitations" rows={1}>
         {(all) => (
-          <ul className={styles.invitations} aria-label="Open invitations">
+          <Items label="Open invitations">
             {all.map((one) => (
-              <Item key={one.id} invitation={one} />
+              <InvitationItem key={one.id} invitation={one} />
             ))}
-          </ul>
+          </Items>
         )}
       </Loaded>
     </Card>
   );
 }
 
-function Item({
-  invitation: { id, email, role, invited_by, expires_at },
-}: {
-  invitation: Invitation;
-}) {
+function InvitationItem({ invitation }: { invitation: Invitation }) {
+  const { id, email, role, invited_by, expires_at } = invitation;
   const withdraw = useWithdraw(id);
   return (
-    <li>
-      <div className={styles.words}>
-        <strong>{email}</strong> {role && `as ${role}`}
-        <p className={styles.note}>
-          Invited by {invited_by}; the link works until {formatInstant(expires_at)}.
-        </p>
-      </div>
+    <Item
+      title={
+        <>
+          <strong>{email}</strong> {role && `as ${role}`}
+        </>
+      }
+      note={`Invited by ${invited_by}; the link works until ${formatInstant(expires_at)}.`}
+    >
       <May scope="members.write">
         <ActionButton
           label="Withdraw"
@@ -53,6 +51,6 @@ function Item({
           <p>The link works no more from then on.</p>
         </ActionButton>
       </May>
-    </li>
+    </Item>
   );
 }

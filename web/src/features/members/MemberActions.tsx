@@ -33,7 +33,7 @@ export function MemberActions({ member }: { member: Member }) {
         label="Remove"
         title={`Remove ${member.email}?`}
         confirm="Remove them"
-        isDangerous
+        look="danger"
         action={remove}
         onConfirm={(close) => {
           remove.mutate(undefined, { onSuccess: close });

@@ -5,3 +5,9 @@ import { useSession, type Scope } from "./current";
 export function May({ scope, children }: { scope: Scope; children: ReactNode }) {
   return useSession().scopes.includes(scope) && children;
 }
+
+/** What only operators get to see who may change things, not just look at them. */
+export function MayOperate({ children }: { children: ReactNode }) {
+  const { kind, role } = useSession();
+  return kind === "operator" && role === "admin" && children;
+}

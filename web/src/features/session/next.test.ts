@@ -5,6 +5,8 @@ it.each([
   ["/chat?model=a", "tenant", "/chat?model=a"],
   ["/admin/workers", "operator", "/admin/workers"],
   ["/chat", "operator", "/"],
+  ["/account", "operator", "/account"],
+  ["/account", "tenant", "/account"],
   ["/admin/workers", "tenant", "/"],
   ["//evil.example", "tenant", "/"],
   ["/\\evil.example", "tenant", "/"],

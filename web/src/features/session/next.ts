@@ -6,8 +6,9 @@ export function localPath(search: URLSearchParams): string {
   return next.startsWith("/") && !next.startsWith("//") && !next.includes("\\") ? next : "/";
 }
 
-/** The same, and a page of the kind that has signed in. */
+/** The same, and a page that those of the kind have. */
 export function nextPath(search: URLSearchParams, kind: Session["kind"]): string {
   const next = localPath(search);
+  if (next === "/account") return next;
   return next.startsWith("/admin/") === (kind === "operator") ? next : "/";
 }

@@ -8,17 +8,19 @@ type Props = {
   /** What the dialog asks, and what its button does. */
   title: string;
   confirm: string;
-  isDangerous?: boolean;
+  look?: "plain" | "primary" | "danger";
   isSmall?: boolean;
   /** A mutation: `isPending` while it runs, `error` once it was refused. */
   action: { isPending: boolean; error: Error | null; reset: () => void };
+  /** False while something that it needs is missing. */
+  isReady?: boolean;
   onConfirm: (close: () => void) => void;
   children: ReactNode;
 };
 
 /** Does something only after it has said what that means and was told to. */
 export function ActionButton(props: Props) {
-  const { label, title, confirm, isDangerous = false, isSmall = true, action } = props;
+  const { label, title, confirm, look = "plain", isSmall = true, isReady = true, action } = props;
   const [isOpen, setOpen] = useState(false);
   const close = () => {
     setOpen(false);
@@ -28,7 +30,7 @@ export function ActionButton(props: Props) {
     <>
       <Button
         isSmall={isSmall}
-        look={isDangerous ? "danger" : "plain"}
+        look={look}
         onClick={() => {
           setOpen(true);
         }}
@@ -40,15 +42,15 @@ export function ActionButton(props: Props) {
           <Form
             error={action.error?.message ?? null}
             onSubmit={() => {
-              props.onConfirm(close);
+              if (isReady) props.onConfirm(close);
             }}
           >
             {props.children}
             <FormButtons>
               <Button
                 type="submit"
-                look={isDangerous ? "danger" : "primary"}
-                disabled={action.isPending}
+                look={look === "danger" ? "danger" : "primary"}
+                disabled={action.isPending || !isReady}
               >
                 {action.isPending ? "One moment…" : confirm}
               </Button>
