@@ -306,7 +306,7 @@ async def test_a_models_budget_is_spent_by_what_was_called_by_its_name(
         rows = await session.execute(
             text(
                 "SELECT s.place, s.month_micros FROM gateway.spent(:tenant, ARRAY['model',"
-                " 'model'], ARRAY['support', 'elsewhere'], gateway.clock()) s"
+                " 'model'], ARRAY['support', 'elsewhere'], gateway.clock()) s ORDER BY s.place"
             ),
             {"tenant": customer.tenant_id},
         )

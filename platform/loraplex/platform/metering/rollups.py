@@ -27,12 +27,15 @@ KEYS = ", ".join(ROLLUP_KEYS)
 SUMS = ", ".join(f"sum({name})" for name in COUNTED)
 WIDTHS = ", ".join(f"('{width}', '{width.unit}')" for width in BucketWidth)
 # `minutes_from`: earlier minutes are forgotten, and a sum of some of their rows would be wrong.
+# In order, so that the rows of days lie together and not each on a page full of minutes: a month of
+# them is then read in half the time.
 SUMMED = f"""
     SELECT tenant_id, width, date_trunc(unit, created_at, 'UTC') AS bucket_start, {KEYS},
         count(*), {SUMS}
     FROM {{rows}} CROSS JOIN (VALUES {WIDTHS}) AS widths (width, unit)
     WHERE {{condition}} (width <> '{BucketWidth.MINUTE}' OR created_at >= :minutes_from)
     GROUP BY tenant_id, width, bucket_start, {KEYS}
+    ORDER BY tenant_id, width, bucket_start
 """  # noqa: S608 - constants of this module alone
 COLUMNS = f"tenant_id, width, bucket_start, {KEYS}, requests, {', '.join(COUNTED)}"
 ADD = text(
