@@ -11,7 +11,7 @@ from loraplex.api.idempotency import begin_keyed_request
 from loraplex.api.refusals import CrossSiteRequest, MissingKey, MissingScope, WrongRole
 from loraplex.api.services import ServicesDep
 from loraplex.platform.logs import bind_tenant
-from loraplex.platform.people.sessions import is_persons
+from loraplex.platform.people.tokens import is_persons
 from loraplex.platform.tenancy.principals import (
     OperatorPrincipal,
     OperatorRole,

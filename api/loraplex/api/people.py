@@ -18,8 +18,8 @@ from loraplex.api.refusals import CrossSiteRequest, MissingKey
 from loraplex.api.services import ServicesDep
 from loraplex.platform.people.errors import NotAPerson
 from loraplex.platform.people.invitations import link_path
-from loraplex.platform.people.sessions import is_persons
 from loraplex.platform.people.signed_in import Client, SignedInPerson
+from loraplex.platform.people.tokens import is_persons
 from loraplex.platform.settings import Settings
 
 

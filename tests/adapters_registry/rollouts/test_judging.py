@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import select
 
-from loraplex.adapters_registry.rollouts import aliases, service
+from loraplex.adapters_registry.rollouts import aliases, conditions, service
 from loraplex.adapters_registry.rollouts.errors import RolloutEnded
 from loraplex.adapters_registry.rollouts.judging import judge_rollouts
 from loraplex.adapters_registry.rollouts.models import Rollout, RolloutStatus
@@ -167,7 +167,7 @@ async def test_a_promotion_moves_the_alias_and_twice_is_once(canary: Canary) -> 
 async def test_a_change_that_is_under_way_is_left_for_the_next_look(canary: Canary) -> None:
     await canary.serve(20, "adapter_unavailable")
     async with canary.database.unit_of_work(canary.tenant.tenant_id) as session:
-        await aliases.hold(session, canary.tenant, "support")
+        await conditions.hold(session, canary.tenant, "support")
         assert await judge_rollouts(canary.system) == 0
         view = await service.promote(session, canary.tenant, "support", canary.id)
         assert view.status is RolloutStatus.PROMOTED

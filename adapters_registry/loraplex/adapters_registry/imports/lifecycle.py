@@ -11,13 +11,12 @@ what else the jobs do. However an import ends, its credentials are wiped and its
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, select, text, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.imports.endings import (
@@ -29,26 +28,18 @@ from loraplex.adapters_registry.imports.endings import (
 )
 from loraplex.adapters_registry.imports.errors import ImportGivenUp
 from loraplex.adapters_registry.imports.models import AdapterImport, ImportStatus
+from loraplex.adapters_registry.imports.turns import ask_next, has_room
 from loraplex.adapters_registry.uploads import quota
 from loraplex.engine.protocol.errors import DomainError
 from loraplex.engine.protocol.identity import TenantNamespace
-from loraplex.platform.database.outbox import enqueue
 from loraplex.platform.leases import LEASE_SECONDS, LeaseLost
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.webhooks.event_types import EventType
 
-FETCH_IMPORT = "loraplex.adapters_registry.fetch_import"
-
-QUEUE_SECONDS = 20
-"""How long an import may wait before the sweeper asks for it again."""
 FIRST_BACK_OFF_SECONDS = 5
 MAX_ATTEMPTS = 5
-FETCHING_PER_TENANT = 1
 SWEEP_BATCH = 100
-
-# Whoever begins one and whoever asks for more must see each other's counts.
-LOCK_SLOTS = text("SELECT pg_advisory_xact_lock(hashtextextended('loraplex imports', 0))")
 
 
 @dataclass(frozen=True)
@@ -69,19 +60,11 @@ class Attempt:
         return EndedImport(self.tenant_id, self.import_id, self.adapter_name)
 
 
-async def ask(session: AsyncSession, tenant_id: UUID, import_id: UUID) -> None:
-    """Have the import fetched once this transaction has committed."""
-    arguments = {"tenant_id": str(tenant_id), "import_id": str(import_id)}
-    await enqueue(session, FETCH_IMPORT, arguments)
-
-
 async def begin(
     session: AsyncSession, tenant_id: TenantId, import_id: UUID, slots: int
 ) -> Attempt | None:
     """Claim a queued import; None when it is not waiting or not its turn."""
-    await session.execute(LOCK_SLOTS)
-    busy = await fetching(session)
-    if busy.total() >= slots or busy[tenant_id] >= FETCHING_PER_TENANT:
+    if not await has_room(session, tenant_id, slots):
         return None
     row = AdapterImport
     claim = (
@@ -212,51 +195,6 @@ async def sweep(session: AsyncSession, slots: int) -> int:
         await session.execute(update(row).where(row.id == one.id).values(**values))
     await ask_next(session, slots, only_late=True)
     return len(taken)
-
-
-async def ask_next(session: AsyncSession, slots: int, *, only_late: bool = False) -> int:
-    """Ask for as many queued imports as have room, each tenant's oldest first; how many.
-
-    With `only_late`, leaves out what was asked for a moment ago.
-    """
-    await session.execute(LOCK_SLOTS)
-    busy = await fetching(session)
-    row = AdapterImport
-    is_late = row.deadline_at <= func.now()
-    turn = func.row_number().over(partition_by=row.tenant_id, order_by=(row.created_at, row.id))
-    waiting = (
-        select(row.tenant_id, row.id, row.created_at, turn.label("turn"))
-        .where(
-            row.status == ImportStatus.QUEUED,
-            is_late if only_late else is_late | (row.attempts == 0),
-            row.tenant_id.not_in(
-                tenant for tenant, count in busy.items() if count >= FETCHING_PER_TENANT
-            ),
-        )
-        .subquery()
-    )
-    chosen = await session.execute(
-        select(waiting.c.tenant_id, waiting.c.id)
-        .where(waiting.c.turn <= FETCHING_PER_TENANT)
-        .order_by(waiting.c.created_at)
-        .limit(max(0, slots - busy.total()))
-    )
-    asked = chosen.all()
-    for tenant_id, import_id in asked:
-        await session.execute(
-            update(row).where(row.id == import_id).values(deadline_at=in_seconds(QUEUE_SECONDS))
-        )
-        await ask(session, tenant_id, import_id)
-    return len(asked)
-
-
-async def fetching(session: AsyncSession) -> Counter[UUID]:
-    """How many imports are being fetched right now, by tenant."""
-    row = AdapterImport
-    live = select(row.tenant_id).where(
-        row.status == ImportStatus.FETCHING, row.deadline_at > func.now()
-    )
-    return Counter(await session.scalars(live))
 
 
 def in_seconds(seconds: float) -> ColumnElement[Any]:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.imports import lifecycle
+from loraplex.adapters_registry.imports import lifecycle, turns
 from loraplex.adapters_registry.imports.fetching import Progress, SourceFetcher
 from loraplex.adapters_registry.imports.lifecycle import Attempt
 from loraplex.adapters_registry.imports.service import SECRET_PURPOSE
@@ -57,7 +57,7 @@ class ImportRunner:
             async with self.database.unit_of_work() as session:
                 await self._settle(session, attempt, error)
         async with self.database.unit_of_work() as session:
-            await lifecycle.ask_next(session, self.slots)
+            await turns.ask_next(session, self.slots)
         return True
 
     async def _under_lease(self, attempt: Attempt, progress: Progress) -> None:

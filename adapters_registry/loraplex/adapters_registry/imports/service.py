@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.imports import endings, lifecycle
+from loraplex.adapters_registry.imports import endings, turns
 from loraplex.adapters_registry.imports.errors import ImportNotFound, TooManyImports
 from loraplex.adapters_registry.imports.models import OPEN, AdapterImport
 from loraplex.adapters_registry.imports.sources import Source, encode
@@ -57,7 +57,7 @@ class Imports:
             base_name=base.name,
             source=source.shown(),
             sealed_source=self.secrets.encrypt(SECRET_PURPOSE, encode(source)),
-            deadline_at=datetime.now(UTC) + timedelta(seconds=lifecycle.QUEUE_SECONDS),
+            deadline_at=datetime.now(UTC) + timedelta(seconds=turns.QUEUE_SECONDS),
         )
         async with self.uploads.database.unit_of_work(principal.tenant_id) as session:
             await quota.lock(session, principal.tenant_id)
@@ -65,7 +65,7 @@ class Imports:
             await quota.reserve(session, principal.tenant_id, row.id, MAX_CONFIG_BYTES, lease=None)
             session.add(row)
             await session.flush()
-            await lifecycle.ask(session, row.tenant_id, row.id)
+            await turns.ask(session, row.tenant_id, row.id)
             await record(
                 session,
                 actor,

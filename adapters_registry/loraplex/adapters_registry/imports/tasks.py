@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from loraplex.adapters_registry.imports import lifecycle
+from loraplex.adapters_registry.imports import lifecycle, turns
 from loraplex.adapters_registry.imports.fetching import SourceFetcher
 from loraplex.adapters_registry.imports.running import ImportRunner
 from loraplex.adapters_registry.objects import ObjectStore
@@ -24,7 +24,7 @@ BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
 }
 
 
-@job(lifecycle.FETCH_IMPORT, soft_limit_seconds=LONGEST_SOFT_LIMIT_SECONDS)
+@job(turns.FETCH_IMPORT, soft_limit_seconds=LONGEST_SOFT_LIMIT_SECONDS)
 async def fetch_import(context: JobContext, tenant_id: str, import_id: str) -> None:
     """Bring one queued import to completed or failed."""
     settings = context.settings

@@ -13,7 +13,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.rollouts import aliases
+from loraplex.adapters_registry.rollouts import aliases, conditions
 from loraplex.adapters_registry.rollouts.errors import (
     AliasNotFound,
     RolloutEnded,
@@ -61,14 +61,14 @@ async def start(
     The candidate may still be in validation; it gets nothing before it is ready. Raises
     AdapterNotFound, AliasNotFound, RolloutOpen, SameVersion, VersionNotFound, VersionNotCallable.
     """
-    held = await aliases.hold(session, principal, name)
-    row = await aliases.alias_row(session, held.adapter, plan.alias)
+    held = await conditions.hold(session, principal, name)
+    row = await conditions.alias_row(session, held.adapter, plan.alias)
     if row is None or row.version is None:
         raise AliasNotFound(name, plan.alias)
-    await aliases.check_no_rollout(session, held.adapter, plan.alias)
+    await conditions.check_no_rollout(session, held.adapter, plan.alias)
     if row.version == plan.version:
         raise SameVersion(plan.alias, plan.version)
-    candidate = await aliases.version_row(session, held, plan.version)
+    candidate = await conditions.version_row(session, held, plan.version)
     why = obstacle(candidate, held.base)
     is_being_checked = candidate.status in (VersionStatus.UPLOADED, VersionStatus.VALIDATING)
     if why is not None and not is_being_checked:
@@ -98,7 +98,7 @@ async def list_rollouts(
     wanted: PageRequest = FIRST_PAGE,
 ) -> Page[RolloutView]:
     """An adapter's rollouts, newest first. Raises AdapterNotFound and InvalidCursor."""
-    adapter = await aliases.find(session, principal, name)
+    adapter = await conditions.find(session, principal, name)
     statement = select(Rollout).where(
         Rollout.tenant_id == principal.tenant_id, Rollout.adapter_id == adapter.id
     )
@@ -110,7 +110,7 @@ async def get_rollout(
     session: AsyncSession, principal: TenantPrincipal, name: str, rollout_id: UUID
 ) -> RolloutView:
     """One rollout. Raises AdapterNotFound and RolloutNotFound."""
-    adapter = await aliases.find(session, principal, name)
+    adapter = await conditions.find(session, principal, name)
     return RolloutView.of(await rollout_row(session, adapter, rollout_id), name)
 
 
@@ -118,7 +118,7 @@ async def set_weight(
     session: AsyncSession, principal: TenantPrincipal, name: str, rollout_id: UUID, weight: int
 ) -> RolloutView:
     """Give the candidate another share. Raises AdapterNotFound, RolloutNotFound, RolloutEnded."""
-    held = await aliases.hold(session, principal, name)
+    held = await conditions.hold(session, principal, name)
     rollout = await rollout_row(session, held.adapter, rollout_id)
     if rollout.ended_at is not None:
         raise RolloutEnded(rollout_id, rollout.status)
@@ -173,15 +173,15 @@ async def change(
     rollout_id: UUID,
     status: RolloutStatus,
 ) -> RolloutView:
-    held = await aliases.hold(session, principal, name)
+    held = await conditions.hold(session, principal, name)
     rollout = await rollout_row(session, held.adapter, rollout_id)
     if rollout.status == status:
         return RolloutView.of(rollout, name)
     if rollout.ended_at is not None:
         raise RolloutEnded(rollout_id, rollout.status)
     if status is RolloutStatus.PROMOTED:
-        await aliases.check_target(session, held, rollout.candidate_version)
-        row = await aliases.alias_row(session, held.adapter, rollout.alias)
+        await conditions.check_target(session, held, rollout.candidate_version)
+        row = await conditions.alias_row(session, held.adapter, rollout.alias)
         await aliases.move(
             session,
             principal,

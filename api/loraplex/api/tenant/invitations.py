@@ -24,7 +24,7 @@ from loraplex.api.validation import read_json, validate
 from loraplex.platform.audit.actors import Target
 from loraplex.platform.audit.service import record
 from loraplex.platform.people.models import Invitation as InvitationRow
-from loraplex.platform.people.sessions import is_persons
+from loraplex.platform.people.tokens import is_persons
 from loraplex.platform.tenancy.principals import Scope, TenantPrincipal
 
 router = APIRouter(prefix="/api/v1/invitations", tags=["members"], responses=PROBLEM)

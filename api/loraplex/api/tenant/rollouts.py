@@ -8,7 +8,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Path, Request, Response
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from loraplex.adapters_registry.rollouts import aliases, service
+from loraplex.adapters_registry.rollouts import conditions, service
 from loraplex.adapters_registry.rollouts.service import Plan
 from loraplex.adapters_registry.rollouts.views import RolloutView
 from loraplex.api.acting import record_own
@@ -86,7 +86,7 @@ async def step_of_rollout(
 
     async def take(verb: str, step: Step) -> Rollout:
         async with services.database.unit_of_work(principal.tenant_id) as session:
-            await aliases.hold(session, principal, name)  # what is read now is changed then
+            await conditions.hold(session, principal, name)  # what is read now is changed then
             before = await service.get_rollout(session, principal, name, rollout_id)
             after = await step(session, principal, name, rollout_id)
             if _told(before) != _told(after):

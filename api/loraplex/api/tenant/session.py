@@ -26,8 +26,8 @@ from loraplex.api.tenant.people_schemas import (
     SignIn,
 )
 from loraplex.api.validation import read_json, validate
-from loraplex.platform.people.sessions import is_persons
 from loraplex.platform.people.signed_in import SignedInPerson
+from loraplex.platform.people.tokens import is_persons
 from loraplex.platform.tenancy.models import TenantState
 from loraplex.platform.tenancy.principals import SCOPES_OF, Principal, TenantPrincipal
 

@@ -1,9 +1,8 @@
 """People's sessions, on role `app`: signing in by password, and what else people do with them."""
 
-import secrets
 from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy import RowMapping
@@ -22,16 +21,11 @@ from loraplex.platform.people.errors import (
 )
 from loraplex.platform.people.passwords import Passwords, check_new_password
 from loraplex.platform.people.signed_in import Client, SignedInPerson
+from loraplex.platform.people.tokens import Tokens
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.tenancy.errors import InvalidSession
 from loraplex.platform.tenancy.principals import Role
 from loraplex.platform.tenancy.throttle import FailureThrottle, network_of
-
-TOKEN_PREFIX = "p."  # noqa: S105 - a prefix
-TOKEN_PURPOSE = "person-session"  # noqa: S105 - what a hash is derived for
-TOKEN_BYTES = 32
-LIFETIME = timedelta(hours=12)
-LONGEST_USER_AGENT = 256
 
 
 class Place(NamedTuple):
@@ -53,31 +47,6 @@ class SessionView(NamedTuple):
     created_at: datetime
     expires_at: datetime
     is_current: bool
-
-
-def is_persons(token: str) -> bool:
-    """Whether a session's token was given to a person, not for a key."""
-    return token.startswith(TOKEN_PREFIX)
-
-
-class Tokens:
-    """Sessions' tokens: random, known to their browser alone, stored as keyed hashes."""
-
-    def __init__(self, secret_keys: SecretKeys) -> None:
-        self._secrets = secret_keys
-
-    def new(self, client: Client) -> tuple[str, dict[str, Any]]:
-        """A token, and what a function that opens a session for it wants to know."""
-        token = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
-        return token, {
-            "token_hash": self._secrets.mac(TOKEN_PURPOSE, token.encode()),
-            "lifetime": LIFETIME,
-            "address": client.address,
-            "user_agent": client.user_agent[:LONGEST_USER_AGENT],
-        }
-
-    def hashes(self, token: str) -> list[bytes]:
-        return self._secrets.macs(TOKEN_PURPOSE, token.encode())
 
 
 class PeopleSessions:
