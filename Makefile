@@ -33,7 +33,7 @@ endif
 		--durations 20 $(T)
 
 soak: install web chromium ## Run the property and load tests at their full counts
-	@LORAPLEX_SOAK=1 $(BIN)/python -m pytest -q -o timeout=7200 $(T)
+	@LORAPLEX_SOAK=1 $(BIN)/python -m pytest -q $(T)
 
 lint: install web ## Check style, types and who imports whom
 	@$(BIN)/ruff check .

@@ -1,6 +1,5 @@
 """The real embedded services, once a test run: PostgreSQL, Valkey and S3 on free ports."""
 
-import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,13 +18,20 @@ from loraplex.platform.embedded.private_files import new_secret
 from loraplex.platform.embedded.processes import running
 from loraplex.platform.embedded.valkey import Valkey
 from loraplex.platform.settings import Settings
+from tests.soak import SOAK, SOAK_SECONDS
 
 pytest_plugins = ["tests.base_model"]
 
 # A busy machine is no failure, so no example has a deadline; pytest's timeout ends what hangs.
 settings.register_profile("sample", deadline=None, max_examples=50)
 settings.register_profile("soak", deadline=None, max_examples=5000)
-settings.load_profile("soak" if os.environ.get("LORAPLEX_SOAK") == "1" else "sample")
+settings.load_profile("soak" if SOAK else "sample")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In a soak a test's own limit, which is for the sample, would end it in the middle."""
+    for item in items if SOAK else []:
+        item.add_marker(pytest.mark.timeout(SOAK_SECONDS), append=False)
 
 
 @pytest.fixture(scope="session")

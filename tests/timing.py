@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.adapters_registry.samples import examples
+from tests.soak import examples
 
 LIMIT = 0.55
 """The area under the curve that a classifier may reach at most."""

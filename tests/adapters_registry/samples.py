@@ -1,7 +1,6 @@
 """Small bases and adapters, made by the libraries their owners would use."""
 
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -102,8 +101,3 @@ def sample(
 
 def key(path: str, side: str) -> str:
     return f"base_model.model.{path}.lora_{side}.weight"
-
-
-def examples(few: int, many: int) -> int:
-    """How many cases a property test tries: `many` under `make soak`."""
-    return many if os.environ.get("LORAPLEX_SOAK") == "1" else few

@@ -16,10 +16,10 @@ from loraplex.engine.protocol.generation import FinishReason
 from loraplex.engine.protocol.identity import TenantNamespace
 from loraplex.engine.protocol.module_table import ModuleTable
 from tests.adapters_registry.mutations import Upload, mutated
-from tests.adapters_registry.samples import examples
 from tests.engine.driving import greedy, request, run
 from tests.engine.lora.options import ALL, EVERY, NO_COPIES, Option, Served, save
 from tests.engine.tiny import describe, make_engine, make_model
+from tests.soak import examples
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning"),

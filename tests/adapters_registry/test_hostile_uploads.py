@@ -17,7 +17,8 @@ from tests.adapters_registry.mutations import (
     mutated_config,
     mutated_header,
 )
-from tests.adapters_registry.samples import TINY, examples, sample
+from tests.adapters_registry.samples import TINY, sample
+from tests.soak import examples
 
 with tempfile.TemporaryDirectory() as _folder:
     _config, _weights = sample(linears=("q_proj", "v_proj", "down_proj")).write(Path(_folder))

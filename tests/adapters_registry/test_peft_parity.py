@@ -13,7 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from loraplex.adapters_registry.peft import spec_from_files
-from tests.adapters_registry.samples import LINEARS, TINY, examples
+from tests.adapters_registry.samples import LINEARS, TINY
+from tests.soak import examples
 
 PATTERNS = (
     "q_proj",

@@ -31,11 +31,11 @@ from schemathesis.specs.openapi.checks import (
 from loraplex.api.gateway import create_app
 from loraplex.platform.settings import Settings
 from tests.api.conftest import Tenant, new_tenant
-from tests.api.examples import examples
 from tests.api.odd import one_odd_value
 from tests.api.own_things import ADAPTER, ADMIN, BASE, OwnThings, with_adapter
 from tests.api.running import RunningGateway
 from tests.api.test_access import CLASSES, EITHER, OPERATOR, PERSON, TENANT
+from tests.soak import examples
 
 CHECKS = [
     not_a_server_error,

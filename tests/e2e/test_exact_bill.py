@@ -27,11 +27,11 @@ from loraplex.platform.metering.rollups import add_arrivals
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.models import Tenant
 from tests.api.conftest import in_system, new_tenant
-from tests.api.examples import examples
 from tests.e2e.chaos.checking import Evidence, read_journals
 from tests.e2e.chaos.clients import Client, Seen, plan
 from tests.e2e.chaos.fragile import FragilePlatform
 from tests.e2e.chaos.storm import Storm
+from tests.soak import examples
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ async def until_settled(platform: FragilePlatform) -> None:
         await asyncio.sleep(0.2)
 
 
-@pytest.mark.timeout(examples(900, 7200))
+@pytest.mark.timeout(900)
 def test_every_request_is_billed_once_and_exactly_whatever_dies(fragile: FragilePlatform) -> None:
     tenant = new_tenant(fragile.settings, max_concurrent_requests=1000)
     dear = partial(make_dear, tenant_name=tenant.name, base_name=fragile.base_name)

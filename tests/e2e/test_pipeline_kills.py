@@ -23,10 +23,10 @@ from tests.e2e.pipeline import (
     Pipeline,
     serving_source,
 )
+from tests.soak import SOAK
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
-IS_SOAK = os.environ.get("LORAPLEX_SOAK") == "1"
 DEADLINE_SECONDS = 180
 """From the kill to ready: leases, waits in the queue and restarts on a busy machine."""
 PATIENCE_SECONDS = 3
@@ -181,7 +181,7 @@ SAMPLE = [
     ("fetching", "jobs"),
     ("imported", "controller"),
 ]
-CASES = [(stage, kind) for stage in STAGES for kind in PROCESSES] if IS_SOAK else SAMPLE
+CASES = [(stage, kind) for stage in STAGES for kind in PROCESSES] if SOAK else SAMPLE
 
 
 @pytest.mark.parametrize(("stage", "kind"), CASES)
@@ -217,7 +217,7 @@ def test_a_kill_loses_no_upload_and_makes_no_second_version(
 def finish(case: Case) -> None:
     """Wait for the adapter to be ready; in the sample, waits in between are cut short."""
     began = time.monotonic()
-    is_cut_short = IS_SOAK
+    is_cut_short = SOAK
 
     def is_ready() -> bool:
         nonlocal is_cut_short

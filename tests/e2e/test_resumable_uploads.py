@@ -17,8 +17,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from tests.e2e.conftest import ADAPTERS, Platform, wait_for
+from tests.soak import SOAK
 
-SOAK = os.environ.get("LORAPLEX_SOAK") == "1"
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 WIDTHS = {

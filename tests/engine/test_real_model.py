@@ -1,6 +1,5 @@
 """SmolLM2 and its trained adapters answer what PEFT answers, alone and all in one batch."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle
@@ -23,6 +22,7 @@ from loraplex.engine.protocol.module_table import ModuleTable
 from loraplex.engine.protocol.sampling import SamplingParams
 from loraplex.engine.sampling.sampler import sample
 from tests.engine.driving import Answer, finish, greedy, request, run, step
+from tests.soak import SOAK
 
 # PEFT asks Transformers by a name that Transformers has renamed.
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")
@@ -90,7 +90,7 @@ def test_greedy_output_alone_is_peft_s(
     seen_logits: list[Tensor],
 ) -> None:
     of_adapter = [case for case in cases if case.adapter == adapter]
-    for case in of_adapter if os.environ.get("LORAPLEX_SOAK") == "1" else of_adapter[:2]:
+    for case in of_adapter if SOAK else of_adapter[:2]:
         seen_logits.clear()
         ref = None if adapter is None else adapters[adapter]
         sampling = greedy(expected["max_tokens"], (2,))

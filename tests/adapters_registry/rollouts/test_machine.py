@@ -55,9 +55,10 @@ from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.tenancy.models import Tenant
 from loraplex.platform.tenancy.principals import TenantPrincipal
-from tests.adapters_registry.samples import TINY, examples
+from tests.adapters_registry.samples import TINY
 from tests.adapters_registry.versions.planned import spec
 from tests.platform.tenancy.signed_in import through_key
+from tests.soak import examples
 
 ALIASES = ("prod", "canary")
 TESTER = Actor.system("test")

@@ -19,7 +19,7 @@ from loraplex.adapters_registry.uploads.archives import expand
 from loraplex.adapters_registry.uploads.archives.rules import ArchiveRefused
 from loraplex.adapters_registry.uploads.errors import EmptyUpload, UploadTooLarge
 from loraplex.adapters_registry.uploads.files import CONFIG_NAME, WEIGHTS_NAME
-from tests.adapters_registry.samples import examples
+from tests.soak import examples
 
 CONFIG, WEIGHTS = b'{"r": 8}', os.urandom(600_000) + bytes(100_000)
 FILES = {CONFIG_NAME: CONFIG, WEIGHTS_NAME: WEIGHTS}

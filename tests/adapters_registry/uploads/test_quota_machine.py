@@ -40,9 +40,10 @@ from loraplex.platform.database.sessions import Database
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
-from tests.adapters_registry.samples import TINY, examples
+from tests.adapters_registry.samples import TINY
 from tests.adapters_registry.uploads.conftest import Client
 from tests.platform.tenancy.signed_in import through_key
+from tests.soak import examples
 
 LIMIT_BYTES, OPEN_LIMIT = 40_000, 4
 CONFIG = b"{}"
@@ -231,7 +232,6 @@ class QuotaMachine(RuleBasedStateMachine):
             return held
 
 
-@pytest.mark.timeout(7200)
 def test_reserved_and_stored_are_what_the_rows_say(
     services: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,13 +19,14 @@ from loraplex.platform.blobs import blob_key
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.conftest import MakeTenant
-from tests.adapters_registry.samples import TINY, examples
+from tests.adapters_registry.samples import TINY
 from tests.adapters_registry.versions.planned import (
     PlannedAdapter,
     PlannedAlias,
     PlannedVersion,
     add_adapter,
 )
+from tests.soak import examples
 
 READY, REJECTED = VersionStatus.READY, VersionStatus.REJECTED
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from loraplex.api.refusals import BodyTooLarge, InvalidForm, MissingParameter, UnknownParameter
 from loraplex.api.tenant.forms import FileLimit, receive_form
-from tests.api.examples import examples
+from tests.soak import examples
 
 WANTED = [FileLimit("config", 10), FileLimit("model", 1000)]
 BOUNDARY = "xxBOUNDARYxx"

@@ -10,7 +10,7 @@ from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.choice_text import ChoiceText, Piece
 from loraplex.api.text.token_bytes import TokenBytes
 from loraplex.engine.protocol.generation import FinishReason, RequestOutput, TokenLogprob
-from tests.api.examples import examples
+from tests.soak import examples
 
 WORDS = ["he", "llo", "ABC", "DEF", "GHIJ", "a", "b", "x"]
 IDS = {word: place for place, word in enumerate(WORDS)}

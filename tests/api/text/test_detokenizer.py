@@ -9,7 +9,7 @@ from loraplex.api.text.base_text import BaseText
 from loraplex.api.text.detokenizer import Detokenizer
 from loraplex.api.text.token_bytes import TokenBytes
 from loraplex.engine.protocol.errors import UnsupportedModel
-from tests.api.examples import examples
+from tests.soak import examples
 
 VOCABULARY = 49152
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loraplex.api.text.stop_strings import StopStrings
-from tests.api.examples import examples
+from tests.soak import examples
 
 
 def shown(pieces: Sequence[str], strings: Sequence[str]) -> tuple[str, bool]:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
-from tests.api.examples import examples
 from tests.e2e.chaos.fragile import GRACE_SECONDS, FragilePlatform, Gateway
+from tests.soak import examples
 
 CALM_REQUESTS = examples(60, 200)
 """Between two blows."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.adapters_registry.samples import examples
 from tests.benchmarks import (
     adapter_churn,
     adapter_scale,
@@ -20,6 +19,7 @@ from tests.benchmarks import (
     prefix_hit,
 )
 from tests.engine.benchmarks.conftest import TinyFolders
+from tests.soak import examples
 
 Lines = list[dict[str, Any]]
 Main = Callable[[Sequence[str] | None], None]

@@ -1,6 +1,5 @@
 """The engine thread's bookkeeping, whatever gateways say in whatever order."""
 
-import os
 from collections import Counter
 
 from hypothesis import settings
@@ -13,6 +12,7 @@ from loraplex.engine.serving.engine_loop import EngineLoop
 from loraplex.engine.serving.progress import Progress
 from tests.engine.worker.echo_engine import MAX_TOKENS, POISON, EchoEngine
 from tests.engine.worker.wire import a_request
+from tests.soak import examples
 
 GATEWAYS = st.sampled_from([b"g1", b"g2"])
 
@@ -97,6 +97,4 @@ class EngineLoopMachine(RuleBasedStateMachine):
 
 
 TestEngineLoop = EngineLoopMachine.TestCase
-TestEngineLoop.settings = settings(
-    max_examples=1000 if os.environ.get("LORAPLEX_SOAK") else 30, deadline=None
-)
+TestEngineLoop.settings = settings(max_examples=examples(30, 1000), deadline=None)

@@ -11,7 +11,6 @@ from itertools import count
 from typing import Any
 from uuid import uuid4
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -30,7 +29,6 @@ from loraplex.platform.admission.service import LEASE, Admission
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.principals import TenantPrincipal
-from tests.api.examples import examples
 from tests.platform.admission.conftest import (
     MICRO_PER_TOKEN,
     Clock,
@@ -41,6 +39,7 @@ from tests.platform.admission.conftest import (
     set_limits,
     usage,
 )
+from tests.soak import examples
 
 WINDOW = timedelta(seconds=60)
 COUNTED = timedelta(seconds=61)
@@ -218,7 +217,6 @@ class AdmissionMachine(RuleBasedStateMachine):
         self.loop.close()
 
 
-@pytest.mark.timeout(600)
 def test_whatever_comes_no_limit_is_passed(services: Settings) -> None:
     machine = type("Machine", (AdmissionMachine,), {"services": services})
     run_state_machine_as_test(

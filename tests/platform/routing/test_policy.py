@@ -1,6 +1,5 @@
 """Least load counted at routing, as properties of every set of workers."""
 
-import os
 import random
 from collections import Counter
 
@@ -8,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loraplex.platform.routing.policy import Candidate, choose
+from tests.soak import examples
 
 COUNTS = st.integers(0, 100)
-EXAMPLES = settings(max_examples=5000 if os.environ.get("LORAPLEX_SOAK") else 100)
+EXAMPLES = settings(max_examples=examples(100, 5000))
 
 
 def candidate(worker_id: str, own: int = 0, reported: int = 0, then: int = 0) -> Candidate:

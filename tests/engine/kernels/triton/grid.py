@@ -1,15 +1,15 @@
 """Which cells of a grid are tried: all in `make soak`, else a sample that covers each axis."""
 
-import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import torch
 
+from tests.soak import SOAK
+
 ROUNDING: Final = {torch.float32: 1e-5, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 """The relative error of one rounding, and of sums in another order."""
 
-_IS_SOAK: Final = os.environ.get("LORAPLEX_SOAK") == "1"
 _STRIDE: Final = 7
 """Shares no factor with the length of any axis here: a step that soon visits every value."""
 
@@ -23,9 +23,9 @@ def cells(
     """
     assert len(inner) % _STRIDE
     chosen = [
-        (*left, *(right if _IS_SOAK else inner[_STRIDE * place % len(inner)]))
+        (*left, *(right if SOAK else inner[_STRIDE * place % len(inner)]))
         for place, left in enumerate(outer)
-        for right in (inner if _IS_SOAK else inner[:1])
+        for right in (inner if SOAK else inner[:1])
     ]
     return [
         (*cell, turning[(_STRIDE * place + place // 13) % len(turning)])

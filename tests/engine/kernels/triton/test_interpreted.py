@@ -14,7 +14,6 @@ import pytest
 FOLDER = Path(__file__).parent
 
 
-@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("op", ["sgmv", "attention", "write_kv"])
 def test_triton_agrees_with_the_reference(op: str) -> None:
     environment = {
