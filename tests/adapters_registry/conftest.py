@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.residency import NodeCache
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.validation import ValidationLimits
 from loraplex.adapters_registry.versions.checking import VersionChecker
@@ -20,6 +21,7 @@ from loraplex.platform.settings import Settings
 from loraplex.platform.tenancy.administration import TenantAdministration
 from loraplex.platform.tenancy.principals import TenantPrincipal
 from tests.adapters_registry.blob_server import Blobs
+from tests.adapters_registry.caching import BUDGET_BYTES
 from tests.adapters_registry.samples import TINY
 from tests.platform.tenancy.signed_in import through_key
 
@@ -78,3 +80,8 @@ def blobs() -> Iterator[Blobs]:
         yield server
         server.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> NodeCache:
+    return NodeCache(tmp_path / "cache", BUDGET_BYTES, hold_seconds=0)

@@ -1,38 +1,22 @@
-import errno
-import os
+"""A node's cache: an adapter is fetched once, whoever asks; each tenant has files of its own."""
+
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
 import msgspec
 import pytest
 
-from loraplex.adapters_registry import blob_fetch
-from loraplex.adapters_registry.cache_folder import ABANDONED_SECONDS
 from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.residency import NodeCache
 from loraplex.engine.protocol.adapter import AdapterRef, AdapterSpec
 from loraplex.engine.protocol.errors import AdapterUnavailable
-from loraplex.engine.protocol.identity import TenantNamespace, digest_of_bytes, digest_of_file
+from loraplex.engine.protocol.identity import TenantNamespace, digest_of_bytes
 from tests.adapters_registry.blob_server import Answer, Blobs
-
-DATA = bytes(range(256)) * 40
-BUDGET_BYTES = 1_000_000
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> NodeCache:
-    return NodeCache(tmp_path / "cache", BUDGET_BYTES, hold_seconds=0)
-
-
-def files(cache: NodeCache) -> set[str]:
-    return {path.suffix for path in cache.cache_dir.glob("*/*")}
+from tests.adapters_registry.caching import BUDGET_BYTES, DATA, files
 
 
 def test_an_adapter_is_fetched_once_and_then_read_from_disk(blobs: Blobs, cache: NodeCache) -> None:
@@ -95,84 +79,6 @@ def test_one_expired_url_does_not_fail_those_who_waited_with_a_good_one(
         with pytest.raises(AdapterUnavailable, match="403"):
             unlucky.result()
         assert lucky.result().read_bytes() == DATA
-
-
-@pytest.mark.parametrize("status", [500, 503, 429])
-def test_a_store_that_stumbles_is_asked_again(blobs: Blobs, cache: NodeCache, status: int) -> None:
-    ref = blobs.ref(DATA)
-
-    def stumble(answer: Answer) -> bool:
-        if len(blobs.requests) > 2:
-            return False
-        answer.send_error(status)
-        return True
-
-    blobs.script = stumble
-    assert cache.fetch(ref).read_bytes() == DATA
-    assert len(blobs.requests) == 3
-
-
-@pytest.mark.parametrize("status", [403, 404])
-def test_a_final_refusal_is_not_asked_again(blobs: Blobs, cache: NodeCache, status: int) -> None:
-    ref = blobs.ref(DATA)
-
-    def refuse(answer: Answer) -> bool:
-        answer.send_error(status)
-        return True
-
-    blobs.script = refuse
-    with pytest.raises(AdapterUnavailable, match=str(status)) as refused:
-        cache.fetch(ref)
-    assert ref.url not in refused.value.message
-    assert len(blobs.requests) == 1
-    assert files(cache) == set()
-
-
-def send_other_bytes(answer: Answer) -> bool:
-    answer.send_bytes(DATA[:-1] + b"!", len(DATA))
-    return True
-
-
-def break_off(answer: Answer) -> bool:
-    answer.send_bytes(DATA[:100], len(DATA))
-    return True
-
-
-def send_too_few(answer: Answer) -> bool:
-    answer.send_bytes(DATA[:100], 100)
-    return True
-
-
-def send_too_many(answer: Answer) -> bool:
-    answer.send_bytes(DATA + b"!", len(DATA) + 1)
-    return True
-
-
-def fail(answer: Answer) -> bool:
-    answer.send_error(500)
-    return True
-
-
-@pytest.mark.parametrize(
-    "misbehave", [send_other_bytes, break_off, send_too_few, send_too_many, fail]
-)
-def test_wrong_bytes_are_never_kept_and_the_right_ones_are_had_later(
-    blobs: Blobs, cache: NodeCache, misbehave: Callable[[Answer], bool]
-) -> None:
-    ref = blobs.ref(DATA)
-    blobs.script = misbehave
-    with pytest.raises(AdapterUnavailable):
-        cache.fetch(ref)
-    assert files(cache) == set()
-    blobs.script = lambda answer: False
-    assert cache.fetch(ref).read_bytes() == DATA
-
-
-def test_an_unreachable_store_is_named_as_the_reason(blobs: Blobs, cache: NodeCache) -> None:
-    ref = blobs.ref(DATA)
-    blobs.server_close()
-    with pytest.raises(AdapterUnavailable, match="cannot be reached"):
-        cache.fetch(ref)
 
 
 def test_a_file_that_was_found_corrupt_is_put_aside_and_fetched_anew(
@@ -268,156 +174,11 @@ def test_the_flight_of_a_process_that_is_killed_is_taken_over(
     over.set()
 
 
-LARGE = bytes(range(256)) * 4096 * 20  # 20 MiB: three ranges
-
-
-@pytest.mark.parametrize("knows_ranges", [True, False])
-def test_a_large_object_comes_in_ranges_where_the_store_knows_them(
-    blobs: Blobs, tmp_path: Path, knows_ranges: bool
-) -> None:
-    blobs.knows_ranges = knows_ranges
-    cache = NodeCache(tmp_path / "cache", 10**9)
-    assert cache.fetch(blobs.ref(LARGE)).read_bytes() == LARGE
-    assert len(blobs.requests) == (3 if knows_ranges else 1)
-
-
-def test_a_large_object_of_the_real_store_comes_whole(store: ObjectStore, tmp_path: Path) -> None:
-    key = f"tests/{uuid4().hex}"
-    store.put(key, LARGE)
-    digest = digest_of_bytes(LARGE)
-    spec = AdapterSpec(digest, digest, digest, len(LARGE), ())
-    ref = AdapterRef(spec, TenantNamespace("tenant"), store.presign_get(key, 60))
-    cache = NodeCache(tmp_path / "cache", 10**9)
-    assert digest_of_file(cache.fetch(ref)) == digest
-
-
-def test_a_range_that_fails_is_asked_again_with_all_others(blobs: Blobs, tmp_path: Path) -> None:
-    def stumble(answer: Answer) -> bool:
-        if len(blobs.requests) != 3:
-            return False
-        answer.send_error(500)
-        return True
-
-    blobs.script = stumble
-    cache = NodeCache(tmp_path / "cache", 10**9)
-    assert cache.fetch(blobs.ref(LARGE)).read_bytes() == LARGE
-    assert len(blobs.requests) == 6
-
-
-def test_a_store_that_trickles_is_given_up(
-    blobs: Blobs, cache: NodeCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blob_fetch, "TIMEOUT_SECONDS", 0.05)
-    monkeypatch.setattr(blob_fetch, "FIRST_WAIT_SECONDS", 0.01)
-    over = threading.Event()
-
-    def trickle(answer: Answer) -> bool:
-        answer.send_bytes(b"", len(DATA))
-        with suppress(OSError):
-            while not over.wait(0.02):
-                answer.wfile.write(b"x")
-        return True
-
-    blobs.script = trickle
-    with pytest.raises(AdapterUnavailable, match="too slowly"):
-        cache.fetch(blobs.ref(DATA))
-    over.set()
-
-
-def test_a_full_disk_makes_room_and_is_tried_once_more(
-    blobs: Blobs, cache: NodeCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = cache.fetch(blobs.ref(bytes([9]) + DATA[1:]))
-    write_all, writes = blob_fetch.write_all, []
-
-    def full_at_first(target: int, data: bytes, start: int | None) -> None:
-        writes.append(data)
-        if len(writes) == 1:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        write_all(target, data, start)
-
-    monkeypatch.setattr(blob_fetch, "write_all", full_at_first)
-    assert cache.fetch(blobs.ref(DATA)).read_bytes() == DATA
-    assert not kept.exists()
-
-
-def test_a_disk_that_stays_full_is_named_as_the_reason_and_nothing_is_left(
-    blobs: Blobs, cache: NodeCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(target: int, data: bytes, start: int | None) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(blob_fetch, "write_all", full)
-    with pytest.raises(AdapterUnavailable, match="No space left"):
-        cache.fetch(blobs.ref(DATA))
-    assert files(cache) == set()
-    monkeypatch.undo()
-    assert cache.fetch(blobs.ref(DATA)).read_bytes() == DATA
-
-
-def test_a_tenant_beyond_its_share_makes_room_before_the_others(
-    blobs: Blobs, tmp_path: Path
-) -> None:
-    cache = NodeCache(tmp_path / "cache", 8 * len(DATA), hold_seconds=0)
-    modest = [cache.fetch(blobs.ref(bytes([i]) + DATA[1:], namespace="modest")) for i in range(2)]
-    for number in range(20):
-        cache.fetch(blobs.ref(bytes([number]) + DATA[1:], namespace="greedy"))
-    assert all(path.exists() for path in modest)
-    assert sum(path.stat().st_size for path in cache.cache_dir.glob("*/*")) <= 8 * len(DATA)
-    disk, store = cache.tiers()
-    assert (disk.misses, store.hits, disk.evictions) == (22, 22, 14)
-    assert disk.bytes == 8 * len(DATA)
-
-
-def test_what_was_used_longest_ago_makes_room(blobs: Blobs, tmp_path: Path) -> None:
-    cache = NodeCache(tmp_path / "cache", 3 * len(DATA), hold_seconds=0)
-    refs = [blobs.ref(bytes([i]) + DATA[1:]) for i in range(4)]
-    paths = [cache.fetch(ref) for ref in refs[:3]]
-    for age, path in enumerate(reversed(paths), start=1):
-        os.utime(path, (time.time() - age, time.time() - age))
-    cache.fetch(refs[0])  # used again, so the second is now the oldest
-    paths.append(cache.fetch(refs[3]))
-    assert [path.exists() for path in paths] == [True, False, True, True]
-
-
-def test_a_file_in_use_is_not_evicted_even_beyond_the_budget(blobs: Blobs, tmp_path: Path) -> None:
-    cache = NodeCache(tmp_path / "cache", 2 * len(DATA), hold_seconds=60)
-    paths = [cache.fetch(blobs.ref(bytes([i]) + DATA[1:])) for i in range(4)]
-    assert all(path.exists() for path in paths)
-
-
-def test_corrupt_files_are_the_first_to_go(blobs: Blobs, tmp_path: Path) -> None:
-    cache = NodeCache(tmp_path / "cache", 2 * len(DATA), hold_seconds=0)
-    first, second = blobs.ref(DATA), blobs.ref(bytes([7]) + DATA[1:])
-    cache.fetch(first)
-    cache.distrust(first)
-    cache.fetch(first)
-    assert files(cache) == {".safetensors", ".corrupt"}
-    cache.fetch(second)
-    assert files(cache) == {".safetensors"}
-    assert cache.fetch(first).exists()
-
-
 def test_tenants_with_the_same_bytes_do_not_share_a_file(blobs: Blobs, cache: NodeCache) -> None:
     one = cache.fetch(blobs.ref(DATA, namespace="one"))
     other = cache.fetch(blobs.ref(DATA, namespace="other"))
     assert one != other
     assert len(blobs.requests) == 2
-
-
-def test_a_start_clears_what_a_dead_process_left_and_nothing_else(
-    blobs: Blobs, cache: NodeCache
-) -> None:
-    folder = cache.fetch(blobs.ref(DATA)).parent
-    abandoned, running = folder / "a.partial", folder / "b.partial"
-    abandoned.touch()
-    running.touch()
-    old = time.time() - ABANDONED_SECONDS - 1
-    os.utime(abandoned, (old, old))
-    NodeCache(cache.cache_dir, BUDGET_BYTES)
-    assert not abandoned.exists()
-    assert running.exists()
-    assert len(list(folder.glob("*.safetensors"))) == 1
 
 
 @pytest.mark.parametrize("namespace", ["", "..", "a/b", "/etc", "a" * 200])
@@ -435,12 +196,6 @@ def test_only_http_addresses_are_fetched(cache: NodeCache, tmp_path: Path) -> No
     ref = AdapterRef(spec, TenantNamespace("tenant"), (tmp_path / "secret").as_uri())
     with pytest.raises(AdapterUnavailable, match="neither http nor https"):
         cache.fetch(ref)
-
-
-def test_a_disk_that_refuses_is_named_as_the_reason(blobs: Blobs, cache: NodeCache) -> None:
-    (cache.cache_dir / "tenant").write_bytes(b"a file where a folder should be")
-    with pytest.raises(AdapterUnavailable, match="cannot be kept on this machine"):
-        cache.fetch(blobs.ref(DATA))
 
 
 def test_residency_brings_neither_database_nor_tensors_into_a_worker() -> None:

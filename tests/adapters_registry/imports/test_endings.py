@@ -10,8 +10,8 @@ from loraplex.adapters_registry.imports.views import ImportView
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.tenancy.principals import TenantPrincipal
 from loraplex.platform.webhooks.models import WebhookEvent
+from tests.adapters_registry.imports.asking import source_at
 from tests.adapters_registry.imports.conftest import MakeRunner, folder_of
-from tests.adapters_registry.imports.test_running import source_at
 from tests.web_server import serving
 
 pytestmark = pytest.mark.usefixtures("base")

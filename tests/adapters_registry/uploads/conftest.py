@@ -92,6 +92,10 @@ class Client:
     async def get(self, upload_id: UUID) -> UploadView:
         return await self.resumable.reader.get(self.tenant, upload_id)
 
+    async def row(self, upload_id: UUID) -> Upload:
+        async with self.system.unit_of_work() as session:
+            return await session.get_one(Upload, upload_id)
+
     async def complete(self, upload_id: UUID) -> UploadView:
         return await self.resumable.complete(self.tenant, upload_id)
 
