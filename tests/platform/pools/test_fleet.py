@@ -4,6 +4,7 @@ import asyncio
 import signal
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from uuid import uuid4
 
@@ -53,19 +54,31 @@ def in_flight(fleet: WorkerFleet, base_name: str) -> Counter[str]:
     return Counter({view.id: view.in_flight for view in views if view.base_name == base_name})
 
 
-async def test_a_request_runs_to_its_end(
-    listener: ControllerListener, launch: Launch, fleet: WorkerFleet, base_name: str
-) -> None:
+async def until_live(fleet: WorkerFleet, worker: WorkerProcess) -> None:
+    await until(lambda: is_live(fleet, worker))
+
+
+@pytest.fixture
+async def worker(
+    listener: ControllerListener, launch: Launch, fleet: WorkerFleet
+) -> AsyncIterator[WorkerProcess]:
+    """One that the fleet has found."""
     async with listener.running():
-        worker = launch()
-        await until(lambda: is_live(fleet, worker))
-        outputs = await run(fleet, base_name, [7, 8], max_tokens=5)
-        assert [token for output in outputs for token in output.token_ids] == [7, 8, 7, 8, 7]
-        assert [output.finish_reason for output in outputs[:-1]] == [None] * 4
-        assert outputs[-1].finish_reason is FinishReason.LENGTH
-        limits = fleet.limits(base_name)
-        assert limits is not None
-        assert limits.max_model_tokens == MAX_TOKENS
+        started = launch()
+        await until_live(fleet, started)
+        yield started
+
+
+async def test_a_request_runs_to_its_end(
+    worker: WorkerProcess, fleet: WorkerFleet, base_name: str
+) -> None:
+    outputs = await run(fleet, base_name, [7, 8], max_tokens=5)
+    assert [token for output in outputs for token in output.token_ids] == [7, 8, 7, 8, 7]
+    assert [output.finish_reason for output in outputs[:-1]] == [None] * 4
+    assert outputs[-1].finish_reason is FinishReason.LENGTH
+    limits = fleet.limits(base_name)
+    assert limits is not None
+    assert limits.max_model_tokens == MAX_TOKENS
 
 
 async def test_requests_of_a_burst_spread_over_all_workers(
@@ -110,12 +123,7 @@ async def test_the_second_gateway_avoids_the_worker_that_the_first_keeps_busy(
         await until(lambda: in_flight(first, base_name).total() == 3)
         idle = launch()
         await until(lambda: is_live(second, idle) and is_live(second, busy))
-
-        def reported() -> int:
-            view = view_of(second, busy.id)
-            return view.load.running_requests if view and view.load else 0
-
-        await until(lambda: reported() == 3)
+        await until(lambda: reported_running(second, busy) == 3)
         tasks += [asyncio.create_task(run(second, base_name, max_tokens=LONG)) for _ in range(3)]
         await until(lambda: in_flight(second, base_name).total() == 3)
         assert in_flight(second, base_name) == {busy.id: 0, idle.id: 3}
@@ -141,10 +149,6 @@ async def test_before_a_worker_only_so_many_requests_wait(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def until_live(fleet: WorkerFleet, worker: WorkerProcess) -> None:
-    await until(lambda: is_live(fleet, worker))
 
 
 async def test_a_killed_workers_requests_end_soon_and_others_go_on(
@@ -184,39 +188,33 @@ async def drain(stream: object) -> list[RequestOutput]:
 
 
 async def test_a_kill_is_noticed_within_the_silence(
-    listener: ControllerListener, launch: Launch, fleet: WorkerFleet, base_name: str
+    worker: WorkerProcess, fleet: WorkerFleet, base_name: str
 ) -> None:
-    async with listener.running():
-        worker = launch()
-        await until(lambda: is_live(fleet, worker))
-        stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG), Placement())
-        await anext(stream)
-        worker.kill()
-        killed_at = time.monotonic()
-        with pytest.raises(WorkerLost):
-            await drain(stream)
-        assert time.monotonic() - killed_at < 2.5
+    stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG), Placement())
+    await anext(stream)
+    worker.kill()
+    killed_at = time.monotonic()
+    with pytest.raises(WorkerLost):
+        await drain(stream)
+    assert time.monotonic() - killed_at < 2.5
 
 
 async def test_a_stopped_process_is_silent_and_comes_back(
-    listener: ControllerListener, launch: Launch, fleet: WorkerFleet, base_name: str
+    worker: WorkerProcess, fleet: WorkerFleet, base_name: str
 ) -> None:
-    async with listener.running():
-        worker = launch()
-        await until(lambda: is_live(fleet, worker))
-        stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG), Placement())
-        await anext(stream)
-        worker.signal(signal.SIGSTOP)
-        stopped_at = time.monotonic()
-        with pytest.raises(WorkerLost, match="silent"):
-            await drain(stream)
-        assert 1.0 < time.monotonic() - stopped_at < 3.5
-        with pytest.raises(NoWorkerAvailable):
-            await run(fleet, base_name)
-        worker.signal(signal.SIGCONT)
-        await until(lambda: is_live(fleet, worker))
-        assert (await run(fleet, base_name))[-1].finish_reason is FinishReason.LENGTH
-        await until(lambda: reported_running(fleet, worker) == 0)  # the lost one was cancelled
+    stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG), Placement())
+    await anext(stream)
+    worker.signal(signal.SIGSTOP)
+    stopped_at = time.monotonic()
+    with pytest.raises(WorkerLost, match="silent"):
+        await drain(stream)
+    assert 1.0 < time.monotonic() - stopped_at < 3.5
+    with pytest.raises(NoWorkerAvailable):
+        await run(fleet, base_name)
+    worker.signal(signal.SIGCONT)
+    await until(lambda: is_live(fleet, worker))
+    assert (await run(fleet, base_name))[-1].finish_reason is FinishReason.LENGTH
+    await until(lambda: reported_running(fleet, worker) == 0)  # the lost one was cancelled
 
 
 def reported_running(fleet: WorkerFleet, worker: WorkerProcess) -> int | None:
@@ -225,31 +223,25 @@ def reported_running(fleet: WorkerFleet, worker: WorkerProcess) -> int | None:
 
 
 async def test_closing_the_stream_cancels_on_the_worker(
-    listener: ControllerListener, launch: Launch, fleet: WorkerFleet, base_name: str
+    worker: WorkerProcess, fleet: WorkerFleet, base_name: str
 ) -> None:
-    async with listener.running():
-        worker = launch()
-        await until(lambda: is_live(fleet, worker))
-        stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG), Placement())
-        await anext(stream)
-        await until(lambda: reported_running(fleet, worker) == 1)
-        await stream.aclose()
-        await stream.aclose()
-        await until(lambda: reported_running(fleet, worker) == 0)
-        assert in_flight(fleet, base_name) == {worker.id: 0}
+    stream = fleet.generate(base_name, a_request(new_id(), max_tokens=LONG), Placement())
+    await anext(stream)
+    await until(lambda: reported_running(fleet, worker) == 1)
+    await stream.aclose()
+    await stream.aclose()
+    await until(lambda: reported_running(fleet, worker) == 0)
+    assert in_flight(fleet, base_name) == {worker.id: 0}
 
 
 async def test_a_cancelled_task_cancels_on_the_worker(
-    listener: ControllerListener, launch: Launch, fleet: WorkerFleet, base_name: str
+    worker: WorkerProcess, fleet: WorkerFleet, base_name: str
 ) -> None:
-    async with listener.running():
-        worker = launch()
-        await until(lambda: is_live(fleet, worker))
-        task = asyncio.create_task(run(fleet, base_name, max_tokens=LONG))
-        await until(lambda: reported_running(fleet, worker) == 1)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await until(lambda: reported_running(fleet, worker) == 0)
+    task = asyncio.create_task(run(fleet, base_name, max_tokens=LONG))
+    await until(lambda: reported_running(fleet, worker) == 1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await until(lambda: reported_running(fleet, worker) == 0)
 
 
 async def test_a_stopped_worker_is_not_routed_to_and_exits_cleanly(
@@ -282,17 +274,14 @@ async def test_workers_serve_on_while_the_controller_is_away(
 
 
 async def test_refusals_come_back_as_the_errors_they_were(
-    listener: ControllerListener, launch: Launch, fleet: WorkerFleet, base_name: str
+    worker: WorkerProcess, fleet: WorkerFleet, base_name: str
 ) -> None:
-    async with listener.running():
-        worker = launch()
-        await until(lambda: is_live(fleet, worker))
-        with pytest.raises(PromptTooLong) as refused:
-            await run(fleet, base_name, max_tokens=MAX_TOKENS)
-        assert refused.value.field == "messages"
-        with pytest.raises(EngineFailure):
-            await run(fleet, base_name, [POISON])
-        assert (await run(fleet, base_name))[-1].finish_reason is FinishReason.LENGTH
+    with pytest.raises(PromptTooLong) as refused:
+        await run(fleet, base_name, max_tokens=MAX_TOKENS)
+    assert refused.value.field == "messages"
+    with pytest.raises(EngineFailure):
+        await run(fleet, base_name, [POISON])
+    assert (await run(fleet, base_name))[-1].finish_reason is FinishReason.LENGTH
 
 
 async def test_without_a_worker_the_answer_is_quick(fleet: WorkerFleet, base_name: str) -> None:
