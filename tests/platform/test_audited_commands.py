@@ -77,12 +77,9 @@ class Walker:
 
 
 @pytest.fixture
-def walker(services: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Walker]:
+def walker(services: Settings, operators_environment: None) -> Iterator[Walker]:
     assert services.database_system_url is not None
-    assert services.secret_key is not None
     url = services.database_system_url.get_secret_value()
-    monkeypatch.setenv("LORAPLEX_DATABASE_SYSTEM_URL", url)
-    monkeypatch.setenv("LORAPLEX_SECRET_KEY", services.secret_key.get_secret_value())
     with psycopg.connect(libpq_url(url), autocommit=True) as connection:
         yield Walker(connection)
 

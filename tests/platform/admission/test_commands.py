@@ -7,16 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from loraplex.platform.cli import app
-from loraplex.platform.settings import Settings
 
-
-@pytest.fixture(autouse=True)
-def operators_environment(services: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert services.database_system_url is not None
-    assert services.secret_key is not None
-    url = services.database_system_url.get_secret_value()
-    monkeypatch.setenv("LORAPLEX_DATABASE_SYSTEM_URL", url)
-    monkeypatch.setenv("LORAPLEX_SECRET_KEY", services.secret_key.get_secret_value())
+pytestmark = pytest.mark.usefixtures("operators_environment")
 
 
 def limits(*arguments: str) -> Result:

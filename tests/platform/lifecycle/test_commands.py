@@ -20,12 +20,7 @@ runner = CliRunner()
 
 
 @pytest.fixture(autouse=True)
-def _environment(services: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert services.database_system_url is not None
-    assert services.secret_key is not None
-    url = services.database_system_url.get_secret_value()
-    monkeypatch.setenv("LORAPLEX_DATABASE_SYSTEM_URL", url)
-    monkeypatch.setenv("LORAPLEX_SECRET_KEY", services.secret_key.get_secret_value())
+def _environment(operators_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LORAPLEX_PUBLIC_URL", "https://loraplex.example")
 
 

@@ -10,19 +10,12 @@ from loraplex.platform.database.sessions import Database
 from loraplex.platform.metering.commands import price as price_commands
 from loraplex.platform.metering.commands import usage as usage_commands
 from loraplex.platform.metering.models import PriceRow
-from loraplex.platform.settings import Settings
 from tests.platform.metering.ledgers import MIDNIGHT, Customer, entry, new_customer, write
 from tests.platform.metering.test_rollups import add_all, rollups
 
+pytestmark = pytest.mark.usefixtures("operators_environment")
 runner = CliRunner(env={"COLUMNS": "250"})
 RATES = ("--input", "400000", "--cached-input", "100000", "--output", "1200000")
-
-
-@pytest.fixture(autouse=True)
-def operators_environment(services: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert services.database_system_url is not None
-    url = services.database_system_url.get_secret_value()
-    monkeypatch.setenv("LORAPLEX_DATABASE_SYSTEM_URL", url)
 
 
 def prices(*arguments: str) -> Result:

@@ -15,16 +15,9 @@ from loraplex.platform.tenancy.principals import OperatorPrincipal, OperatorRole
 from loraplex.platform.tenancy.scopes import Scope
 from loraplex.platform.tenancy.service import Authenticator
 
+pytestmark = pytest.mark.usefixtures("operators_environment")
+
 runner = CliRunner()
-
-
-@pytest.fixture(autouse=True)
-def operators_environment(services: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert services.database_system_url is not None
-    assert services.secret_key is not None
-    url = services.database_system_url.get_secret_value()
-    monkeypatch.setenv("LORAPLEX_DATABASE_SYSTEM_URL", url)
-    monkeypatch.setenv("LORAPLEX_SECRET_KEY", services.secret_key.get_secret_value())
 
 
 def tenants(*arguments: str) -> Result:
