@@ -64,7 +64,7 @@ class Gateway:
 
     async def connect_live(self, registration: WorkerRegistration) -> WorkerConnection:
         connection = self.connect(registration)
-        await until(lambda: connection.is_routable)
+        await until(lambda: connection.life.is_routable)
         return connection
 
     async def _tick(self) -> None:
@@ -95,10 +95,10 @@ async def test_a_worker_stuck_in_a_step_is_lost_although_its_heart_beats(
     with pytest.raises(WorkerLost, match="stuck"):
         async for _ in stream:
             pass
-    assert connection.is_heard
-    assert connection.state is WorkerState.LOST
+    assert connection.life.is_heard
+    assert connection.life.state is WorkerState.LOST
     engine.allowed.set()
-    await until(lambda: connection.is_routable)
+    await until(lambda: connection.life.is_routable)
 
 
 async def test_an_output_that_is_missing_a_part_is_never_passed_on(
@@ -132,9 +132,9 @@ async def test_a_successor_on_the_same_port_is_not_taken_for_its_predecessor(
     stale = msgspec.structs.replace(worker.registration, incarnation="an-older-one")
     connection = gateway.connect(stale)
     fresh = gateway.connect(worker.registration, GatewayIdentity("g2", GATEWAY.curve))
-    await until(lambda: fresh.is_routable)
-    assert not connection.is_heard
-    assert connection.state is WorkerState.CONNECTING
+    await until(lambda: fresh.life.is_routable)
+    assert not connection.life.is_heard
+    assert connection.life.state is WorkerState.CONNECTING
 
 
 async def test_a_gateway_with_another_key_gets_nowhere(
@@ -144,7 +144,7 @@ async def test_a_gateway_with_another_key_gets_nowhere(
     intruder = gateway.connect(worker.registration, GatewayIdentity("g2", other))
     honest = await gateway.connect_live(worker.registration)
     await until(lambda: honest.view().load is not None)
-    assert not intruder.is_heard
+    assert not intruder.life.is_heard
 
 
 async def test_a_worker_with_another_key_is_not_believed(
@@ -156,16 +156,7 @@ async def test_a_worker_with_another_key_is_not_believed(
     deceived = gateway.connect(forged, GatewayIdentity("g2", GATEWAY.curve))
     honest = await gateway.connect_live(worker.registration)
     await until(lambda: honest.view().load is not None)
-    assert not deceived.is_heard
-
-
-async def test_silence_while_the_gateway_itself_was_away_is_forgiven(
-    gateway: Gateway, worker: WorkerServer
-) -> None:
-    connection = await gateway.connect_live(worker.registration)
-    heard_at = connection._heard_at
-    connection.forgive(5.0)
-    assert connection._heard_at == heard_at + 5.0
+    assert not deceived.life.is_heard
 
 
 async def test_a_closed_connection_takes_no_more_requests(

@@ -1,4 +1,4 @@
-"""One gateway's connection to one incarnation of one worker: requests, heartbeats, liveness."""
+"""One gateway's connection to one incarnation of one worker: what they say to each other."""
 
 import asyncio
 import logging
@@ -13,12 +13,10 @@ from loraplex.engine.protocol.errors import DomainError, WorkerLost
 from loraplex.engine.protocol.generation import FinishReason, GenerationRequest, RequestOutput
 from loraplex.engine.protocol.messages import (
     PROTOCOL_VERSION,
-    SILENCE_SECONDS,
     Acknowledge,
     Cancel,
     Foretell,
     GatewayMessage,
-    Heartbeat,
     Hello,
     KeepAlive,
     Recount,
@@ -28,6 +26,7 @@ from loraplex.engine.protocol.messages import (
     Welcome,
 )
 from loraplex.engine.protocol.workers import AdaptersInUse, WorkerRegistration
+from loraplex.platform.pools.liveness import Liveness
 from loraplex.platform.pools.recounting import Questions
 from loraplex.platform.pools.sockets import GatewayIdentity, WireEvent, WorkerSockets
 from loraplex.platform.pools.views import WorkerState, WorkerView
@@ -58,15 +57,10 @@ class WorkerConnection:
     ) -> None:
         self.registration = registration
         self._gateway = gateway
+        self.life = Liveness(step_deadline_seconds, clock)
         self._on_news = on_news
-        self._step_deadline_seconds = step_deadline_seconds
         self._clock = clock
-        self._heard_at = -SILENCE_SECONDS
         self._kept_alive_at = 0.0
-        self._is_welcome = False
-        self._was_live = False
-        self._is_closed = False
-        self._heartbeat: Heartbeat | None = None
         self._own_requests_then = 0
         self._streams: dict[str, asyncio.Queue[RequestOutput | DomainError]] = {}
         self._questions = Questions()
@@ -79,40 +73,12 @@ class WorkerConnection:
 
     # What the fleet asks
 
-    @property
-    def state(self) -> WorkerState:
-        if self._is_welcome and self.is_heard and not self._is_stuck:
-            return WorkerState.LIVE
-        return WorkerState.LOST if self._was_live else WorkerState.CONNECTING
-
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether the worker has said anything lately."""
-        return not self._is_closed and self._clock() - self._heard_at < SILENCE_SECONDS
-
-    @property
-    def is_routable(self) -> bool:
-        return self.state is WorkerState.LIVE and self._is_accepting
-
-    @property
-    def _is_accepting(self) -> bool:
-        return self._heartbeat is None or self._heartbeat.accepting
-
-    @property
-    def _is_stuck(self) -> bool:
-        beat = self._heartbeat
-        return beat is not None and beat.step_running_seconds > self._step_deadline_seconds
-
     def serves(self, base_name: str) -> bool:
         return self.registration.base_name == base_name
 
     def candidate(self) -> Candidate:
         """What routing should know of the worker now."""
-        limits, beat = self.registration.limits, self._heartbeat
+        limits, beat = self.registration.limits, self.life.heartbeat
         return Candidate(
             worker_id=self.registration.worker_id,
             own_requests=len(self._streams),
@@ -124,20 +90,21 @@ class WorkerConnection:
         )
 
     def view(self) -> WorkerView:
+        beat = self.life.heartbeat
         return WorkerView(
             id=self.registration.worker_id,
             pool=self.registration.pool,
             role=self.registration.role,
             base_name=self.registration.base_name,
-            state=self.state,
-            is_accepting=self._is_accepting,
+            state=self.life.state,
+            is_accepting=self.life.is_accepting,
             incarnation=self.registration.incarnation,
             process_id=self.registration.process_id,
             limits=self.registration.limits,
-            load=self._heartbeat.load if self._heartbeat else None,
+            load=beat.load if beat else None,
             in_flight=len(self._streams),
-            adapters=self._heartbeat.adapters if self._heartbeat else AdaptersInUse(),
-            process=self._heartbeat.process if self._heartbeat else None,
+            adapters=beat.adapters if beat else AdaptersInUse(),
+            process=beat.process if beat else None,
         )
 
     # Requests
@@ -148,7 +115,7 @@ class WorkerConnection:
         Raises WorkerLost when the worker dies, falls silent or drops the request, and whatever
         the worker refused it with. Closing the generator earlier cancels the request.
         """
-        if self._is_closed:
+        if self.life.is_closed:
             raise self._lost("is gone")
         request_id = request.request_id
         assert request_id not in self._streams, f"request {request_id} is running already"
@@ -179,7 +146,7 @@ class WorkerConnection:
 
     async def recount(self, request_ids: Sequence[str]) -> Recounted | None:
         """What the worker knows of these requests, of any gateway; None unless it says in time."""
-        if self.state is not WorkerState.LIVE:
+        if self.life.state is not WorkerState.LIVE:
             return None
         number, answer = self._questions.ask()
         self._send(Recount(self.registration.incarnation, number, list(request_ids)))
@@ -205,34 +172,28 @@ class WorkerConnection:
     def tick(self) -> None:
         """End the requests of a worker that is lost; say that this gateway lives. Often called."""
         now = self._clock()
-        if self.state is WorkerState.LIVE:
-            self._was_live = True
-        elif self._streams:
-            reason = "is stuck in one step" if self.is_heard else "has fallen silent"
+        if self._streams and self.life.state is not WorkerState.LIVE:
+            reason = "is stuck in one step" if self.life.is_heard else "has fallen silent"
             self._fail_all(reason)
-        if self.is_heard and now - self._kept_alive_at >= KEEP_ALIVE_SECONDS:
+        if self.life.is_heard and now - self._kept_alive_at >= KEEP_ALIVE_SECONDS:
             self._kept_alive_at = now
             self._keep_alive()
 
-    def forgive(self, seconds: float) -> None:
-        """Take back silence in which this gateway itself did not listen."""
-        self._heard_at += seconds
-
     def close(self, reason: str) -> None:
         """End every request with WorkerLost and disconnect; idempotent."""
-        if self._is_closed:
+        if self.life.is_closed:
             return
         self._fail_all(reason)
-        if self._is_welcome:
+        if self.life.is_welcome:
             self._keep_alive()  # names no request: whatever still runs is cancelled
-        self._is_closed = True
+        self.life.is_closed = True
         for task in self._tasks:
             task.cancel()
         self._sockets.close()
 
     def _keep_alive(self) -> None:
         incarnation = self.registration.incarnation
-        if self._is_welcome:
+        if self.life.is_welcome:
             self._send(KeepAlive(incarnation, list(self._streams)))
         else:
             self._greet()
@@ -246,7 +207,7 @@ class WorkerConnection:
                 case WireEvent.CONNECTED:
                     self._greet()
                 case WireEvent.DISCONNECTED:
-                    self._is_welcome = False
+                    self.life.disconnect()
                     self._fail_all("closed its connection")
                 case WireEvent.REFUSED:
                     log.error("worker %s refuses this gateway's key", self.registration.worker_id)
@@ -255,26 +216,23 @@ class WorkerConnection:
         while True:
             match await self._sockets.next_reply():
                 case Welcome() as welcome:
-                    self._hear()
+                    self.life.hear()
                     self._be_welcome(welcome)
                 case Recounted() as recounted:
-                    self._hear()
+                    self.life.hear()
                     self._questions.answer(recounted)
                 case StepOutputs(outputs=outputs):
-                    self._hear()
+                    self.life.hear()
                     for output in outputs:
                         if stream := self._streams.get(output.request_id):
                             stream.put_nowait(output)
 
     async def _read_heartbeats(self) -> None:
         while True:
-            self._heartbeat = await self._sockets.next_heartbeat()
+            self.life.heartbeat = await self._sockets.next_heartbeat()
             self._own_requests_then = len(self._streams)
-            self._hear()
+            self.life.hear()
             self._on_news()
-
-    def _hear(self) -> None:
-        self._heard_at = self._clock()
 
     def _greet(self) -> None:
         self._send(Hello(PROTOCOL_VERSION, self._gateway.gateway_id, self.registration.incarnation))
@@ -285,11 +243,11 @@ class WorkerConnection:
         elif welcome.base_digest != self.registration.base_digest:
             log.error("worker %s serves another base than it said", self.registration.worker_id)
         else:
-            self._is_welcome = self._was_live = True
+            self.life.welcome()
             self._on_news()
 
     def _send(self, message: GatewayMessage) -> None:
-        if not self._is_closed:
+        if not self.life.is_closed:
             self._sockets.send(message)
 
     def _fail_all(self, reason: str) -> None:

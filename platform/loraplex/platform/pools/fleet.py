@@ -204,7 +204,7 @@ class WorkerFleet:
         return [
             one
             for one in self._connections.values()
-            if one.is_routable
+            if one.life.is_routable
             and one.serves(base_name)
             and one.registration.role is Role.UNIFIED
             and not self._is_drained(one.registration.pool)
@@ -236,13 +236,13 @@ class WorkerFleet:
         leased = {row.registration.worker_id: row.registration for row in rows if row.has_lease}
         registered = {row.registration.incarnation for row in rows}
         for worker_id, connection in list(self._connections.items()):
-            registration = leased.get(worker_id)
-            if registration and registration.incarnation != connection.registration.incarnation:
+            incarnation, registration = connection.registration.incarnation, leased.get(worker_id)
+            if registration and registration.incarnation != incarnation:
                 connection.close("was replaced by a new incarnation")
-            elif connection.registration.incarnation not in registered and not connection.is_heard:
+            elif incarnation not in registered and not connection.life.is_heard:
                 # A worker that is heard lives, even if its lease lapsed with a dead controller.
                 connection.close("is gone")
-            if connection.is_closed:
+            if connection.life.is_closed:
                 del self._connections[worker_id]
         for worker_id, registration in leased.items():
             if worker_id not in self._connections:
@@ -259,7 +259,7 @@ class WorkerFleet:
         self._ticked_at = now
         for connection in list(self._connections.values()):
             if late_seconds > TICK_SECONDS:  # nothing could be heard meanwhile
-                connection.forgive(late_seconds)
+                connection.life.forgive(late_seconds)
             connection.tick()
 
 
