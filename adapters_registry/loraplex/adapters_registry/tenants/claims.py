@@ -1,12 +1,13 @@
 """Claims on a tenant's export or deletion: one worker at a time, taken over when it dies."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy import func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.database.clock import transaction_time
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.leases import LEASE_SECONDS
 from loraplex.platform.lifecycle.models import ExportStatus, TenantDeletion, TenantExport
@@ -38,7 +39,7 @@ async def claim_export(session: AsyncSession, export_id: UUID) -> Claim | None:
     if row is None:
         return None
     is_running = row.status == ExportStatus.RUNNING
-    if is_running and row.deadline_at > await _now(session):
+    if is_running and row.deadline_at > await transaction_time(session):
         return None
     row.status = ExportStatus.RUNNING
     return await _taken(session, row, row.id)
@@ -51,7 +52,7 @@ async def claim_deletion(session: AsyncSession, tenant_id: UUID) -> Claim | None
         .where(TenantDeletion.tenant_id == tenant_id, TenantDeletion.finished_at.is_(None))
         .with_for_update(skip_locked=True)
     )
-    if row is None or (row.attempts > 0 and row.deadline_at > await _now(session)):
+    if row is None or (row.attempts > 0 and row.deadline_at > await transaction_time(session)):
         return None
     return await _taken(session, row, row.tenant_id)
 
@@ -73,12 +74,8 @@ async def renew(
 
 async def _taken(session: AsyncSession, row: TenantExport | TenantDeletion, row_id: UUID) -> Claim:
     row.attempts += 1
-    row.deadline_at = await _now(session) + LEASE
+    row.deadline_at = await transaction_time(session) + LEASE
     tenant = await session.get(Tenant, row.tenant_id)
     assert tenant is not None, "a foreign key holds it"
     await session.flush()
     return Claim(TenantId(tenant.id), tenant.name, tenant.namespace, row_id, row.attempts)
-
-
-async def _now(session: AsyncSession) -> datetime:
-    return (await session.execute(select(func.now()))).scalar_one()

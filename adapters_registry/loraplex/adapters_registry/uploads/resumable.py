@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -48,6 +48,7 @@ from loraplex.adapters_registry.uploads.views import UploadView
 from loraplex.platform.admission.limits import limits_of
 from loraplex.platform.audit.actors import Actor, Target
 from loraplex.platform.audit.service import record
+from loraplex.platform.database.clock import transaction_time
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.settings import Settings
 from loraplex.platform.switches.service import refuse_if_uploads_are_off
@@ -265,5 +266,5 @@ async def must_be_pending(session: AsyncSession, upload: Upload) -> None:
     """Raise UploadEnded unless parts may be sent."""
     if upload.status != UploadStatus.PENDING:
         raise UploadEnded(upload.status)
-    if (await session.execute(select(func.now()))).scalar_one() >= upload.expires_at:
+    if await transaction_time(session) >= upload.expires_at:
         raise UploadEnded(UploadStatus.EXPIRED.value)

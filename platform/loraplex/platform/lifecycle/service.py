@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.platform.audit.actors import Actor, Target
 from loraplex.platform.audit.service import record
+from loraplex.platform.database.clock import transaction_time
 from loraplex.platform.database.outbox import enqueue
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.lifecycle.errors import (
@@ -90,7 +91,7 @@ async def begin_deletion(
     await session.refresh(tenant, with_for_update=True)
     before = tenant.state
     tenant.state, tenant.state_reason = TenantState.DELETING, None
-    tenant.state_changed_at = await session.scalar(select(func.now()))
+    tenant.state_changed_at = await transaction_time(session)
     now = func.now()
     await session.execute(
         update(ApiKey)
@@ -197,7 +198,7 @@ async def _move(
     if before == {"state": state, "reason": reason}:
         return tenant
     tenant.state, tenant.state_reason = state, reason
-    tenant.state_changed_at = await session.scalar(select(func.now()))
+    tenant.state_changed_at = await transaction_time(session)
     action = "tenant.resumed" if state is TenantState.ACTIVE else "tenant.suspended"
     await _record(session, actor, action, tenant, before, {"state": state, "reason": reason})
     return tenant

@@ -4,12 +4,13 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import insert, select, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.platform.audit.actors import Actor, Target
 from loraplex.platform.audit.service import record
+from loraplex.platform.database.clock import transaction_time
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.metering.errors import CurrencyMismatch, PriceDatedBack, PriceExists
 from loraplex.platform.metering.models import PriceRow
@@ -39,7 +40,7 @@ async def create_price(
     Raises PriceDatedBack, PriceExists and CurrencyMismatch.
     """
     await session.execute(LOCK)
-    now: datetime = (await session.scalars(select(func.now()))).one()
+    now = await transaction_time(session)
     known = await currency_of(session)
     if NO_CURRENCY not in (known, currency) and known != currency:
         raise CurrencyMismatch(known, currency)

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.platform.audit.actors import Actor, Target
 from loraplex.platform.audit.service import record
+from loraplex.platform.database.clock import transaction_time
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.people.emails import check_email, normal_email
 from loraplex.platform.people.errors import LastAdmin, PersonNotFound
@@ -87,7 +88,7 @@ class PeopleAdministration:
         """
         if is_disabled and user.disabled_at is None:
             await self._keep_an_admin(session, user)
-            user.disabled_at = await session.scalar(select(func.now()))
+            user.disabled_at = await transaction_time(session)
             await session.execute(delete(PersonSession).where(PersonSession.user_id == user.id))
         elif not is_disabled:
             user.disabled_at = None

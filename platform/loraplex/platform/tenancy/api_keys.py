@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.platform.audit.actors import Actor, Target
 from loraplex.platform.audit.service import record
+from loraplex.platform.database.clock import transaction_time
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.tenancy.credentials import CredentialState
 from loraplex.platform.tenancy.identity import TenantId
@@ -101,7 +102,7 @@ class ApiKeys:
             check_models(principal, models)
             row.models = None if models is None else sorted(models)
         if changes.is_disabled is not None:
-            set_disabled(row, changes.is_disabled, await _now(session))
+            set_disabled(row, changes.is_disabled, await transaction_time(session))
         await session.flush()
         _, after = await find_key(session, principal.tenant_id, key_id)
         if after != before:
@@ -136,7 +137,7 @@ class ApiKeys:
             models=row.models,
             expires_at=await expiry_within_own(session, principal, expires_at or row.expires_at),
         )
-        ends_at = replace(row, made.id, await _now(session) + overlap)
+        ends_at = replace(row, made.id, await transaction_time(session) + overlap)
         await session.flush()
         told = {"replaced_by": str(made.id), "ends_at": ends_at.isoformat()}
         _, after = await find_key(session, principal.tenant_id, key_id)
@@ -154,7 +155,7 @@ class ApiKeys:
         check_manages(principal, before)
         if row.revoked_at is not None:
             return
-        row.revoked_at = await _now(session)
+        row.revoked_at = await transaction_time(session)
         await session.flush()
         _, after = await find_key(session, principal.tenant_id, key_id)
         await _tell(session, actor, principal.tenant_id, EventType.KEY_REVOKED, before, after)
@@ -166,10 +167,6 @@ class ApiKeys:
         row = {"id": key_id, "tenant_id": tenant_id, **minted.stored, **values}
         await session.execute(insert(ApiKey).inline().values(row))
         return (await find_key(session, tenant_id, key_id))[1], minted.text
-
-
-async def _now(session: AsyncSession) -> datetime:
-    return (await session.execute(select(func.now()))).scalar_one()
 
 
 def _kind(before: ApiKeyView, after: ApiKeyView) -> EventType | None:

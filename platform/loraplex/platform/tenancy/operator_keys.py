@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.platform.audit.actors import Actor, Target
 from loraplex.platform.audit.service import record
+from loraplex.platform.database.clock import transaction_time
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.tenancy.credentials import CredentialState
@@ -91,7 +92,7 @@ class OperatorKeys:
         if name is not None:
             row.name = name
         if is_disabled is not None:
-            set_disabled(row, is_disabled, await _now(session))
+            set_disabled(row, is_disabled, await transaction_time(session))
         await session.flush()
         _, after = await _find(session, key_id)
         if after != before:
@@ -120,7 +121,7 @@ class OperatorKeys:
             user_id=row.user_id,
             expires_at=await _within_own(session, principal, expires_at or row.expires_at),
         )
-        replace(row, made.id, await _now(session) + overlap)
+        replace(row, made.id, await transaction_time(session) + overlap)
         await session.flush()
         _, after = await _find(session, key_id)
         await _tell(session, actor, "rotated", before, after)
@@ -134,7 +135,7 @@ class OperatorKeys:
         row, before = await _find(session, key_id, is_locked=True)
         if row.revoked_at is not None:
             return
-        row.revoked_at = await _now(session)
+        row.revoked_at = await transaction_time(session)
         await session.flush()
         _, after = await _find(session, key_id)
         await _tell(session, actor, "revoked", before, after)
@@ -161,10 +162,6 @@ async def _find(
         raise KeyNotFound(key_id)
     row, now = found
     return row, OperatorKeyView.of(row, now)
-
-
-async def _now(session: AsyncSession) -> datetime:
-    return (await session.execute(select(func.now()))).scalar_one()
 
 
 async def _within_own(

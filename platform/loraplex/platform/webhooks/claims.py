@@ -15,6 +15,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from loraplex.platform.database.clock import transaction_time
 from loraplex.platform.tenancy.identity import TenantId
 from loraplex.platform.webhooks.endpoints import disable
 from loraplex.platform.webhooks.event_types import EventType
@@ -116,8 +117,7 @@ async def claim_due(
         .values(attempts=WebhookDelivery.attempts + 1, next_attempt_at=func.now() + LEASE),
         execution_options={"synchronize_session": False},
     )
-    now = await session.scalar(select(func.now()))
-    assert now is not None
+    now = await transaction_time(session)
     return [
         Claim(
             tenant_id=TenantId(endpoint.tenant_id),

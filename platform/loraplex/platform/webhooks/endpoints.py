@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.platform.audit.actors import Actor, Target
 from loraplex.platform.audit.service import record
+from loraplex.platform.database.clock import transaction_time
 from loraplex.platform.database.pages import Keyset, Page, PageRequest
 from loraplex.platform.outbound.rules import OutboundRules
 from loraplex.platform.secrets import SecretKeys
@@ -186,7 +187,7 @@ async def find_endpoint(
 
 async def disable(session: AsyncSession, row: WebhookEndpoint, reason: DisabledReason) -> None:
     """Send nothing more to an endpoint that is locked; what was on its way is cancelled."""
-    now = await session.scalar(select(func.now()))
+    now = await transaction_time(session)
     if reason is not DisabledReason.TENANT:  # whose own wish is recorded where it was uttered
         await record(
             session,
