@@ -86,8 +86,9 @@ def one_odd_value(draw: st.DrawFn, case: Case[Any]) -> dict[str, str]:
     if where == "header":
         return dict([draw(st.sampled_from(HEADERS))])
     if where == "body":
+        # A new one: it may be an example of the description's.
         body: Any = case.body
-        body[name] = draw(st.sampled_from(TEXTS + OTHERS))
+        case.body = {**body, name: draw(st.sampled_from(TEXTS + OTHERS))}
     else:
         target: Any = case.path_parameters if where == "path" else case.query
         target[name] = draw(st.sampled_from(TEXTS))

@@ -13,6 +13,7 @@ import httpx
 from loraplex.api.gateway import create_app
 from loraplex.api.server import GatewayServer, server_config
 from loraplex.platform.settings import Settings
+from tests.api.described import check_response
 
 START_SECONDS = 30
 TIMEOUT_SECONDS = 30
@@ -41,11 +42,18 @@ class RunningGateway:
         return f"http://127.0.0.1:{self.port}"
 
     def client(self, key: str | None = None, address: str = "127.0.0.1") -> httpx.Client:
-        """A client at `address`, which may be any of the loopback network's."""
+        """A client at `address`, which may be any of the loopback network's.
+
+        It fails where an answer is not as the API is described.
+        """
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         transport = httpx.HTTPTransport(verify=False, local_address=address)
         return httpx.Client(
-            base_url=self.url, headers=headers, timeout=TIMEOUT_SECONDS, transport=transport
+            base_url=self.url,
+            headers=headers,
+            timeout=TIMEOUT_SECONDS,
+            transport=transport,
+            event_hooks={"response": [check_response]},
         )
 
     def stop(self, seconds: float = 20) -> None:

@@ -32,14 +32,14 @@ def test_the_description_is_whole() -> None:
     for reference in references(description):
         kind, name = reference.removeprefix("#/components/").split("/")
         assert name in description["components"][kind]
-    for path, item in description["paths"].items():
+    for item in description["paths"].values():
         for operation in item.values():
             assert operation["operationId"]
             assert operation.get("summary") or operation.get("description")
             assert operation["summary"]
-            if path.startswith(("/v1", "/api")):
-                assert "default" in operation["responses"]
-                assert "422" not in operation["responses"]
+            answers = operation["responses"]
+            assert {"400", "500", "503"} <= set(answers)
+            assert "default" not in answers, "what may come is told status by status"
 
 
 def test_every_body_has_an_example_of_each_model_that_it_may_be() -> None:
@@ -69,6 +69,21 @@ def test_every_answer_is_typed_but_files_and_metrics() -> None:
         if status.startswith("2") and status != "204" and not is_typed(answer)
     }
     assert untyped <= FILES
+
+
+def test_every_answer_names_its_request_and_every_refusal_tells_why() -> None:
+    description = json.loads(text())
+    for path, item in description["paths"].items():
+        for operation in item.values():
+            for status, answer in operation["responses"].items():
+                if "$ref" in answer:
+                    name = answer["$ref"].rpartition("/")[2]
+                    answer = description["components"]["responses"][name]
+                assert "x-request-id" in answer["headers"], (path, status)
+                if status >= "400" and operation["operationId"] != "getReadiness":
+                    [(kind, _)] = answer["content"].items()
+                    is_openai = path.startswith("/v1")
+                    assert kind == f"application/{'' if is_openai else 'problem+'}json"
 
 
 def is_typed(answer: dict[str, Any]) -> bool:

@@ -7,12 +7,13 @@ from fastapi import Header, Response
 
 from loraplex.api.refusals import InvalidValue
 
+IF_MATCH = "If-Match"
 GENERATION = re.compile(r'"([1-9][0-9]{0,17})"')
 RULE = 'one generation in quotes, such as "3"'
 
 IfMatchHeader = Annotated[
     str | None,
-    Header(alias="If-Match", description="The ETag of the state that the change is for."),
+    Header(alias=IF_MATCH, description="The ETag of the state that the change is for."),
 ]
 
 

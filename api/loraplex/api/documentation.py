@@ -1,4 +1,4 @@
-"""What /openapi.json says beyond signatures: bodies that routes read themselves, refusals."""
+"""What /openapi.json says beyond signatures: bodies that routes read themselves, answers."""
 
 from typing import Any
 
@@ -19,6 +19,7 @@ from loraplex.api.admin.tenant_schemas import (
     Suspension,
     TenantChange,
 )
+from loraplex.api.answers import describe_answers
 from loraplex.api.examples import add_examples
 from loraplex.api.idempotency import PATHS
 from loraplex.api.key_schemas import (
@@ -176,7 +177,7 @@ def _describe(app: FastAPI) -> dict[str, Any]:
         [(model, "serialization") for model in WRITTEN_BY_ROUTES], ref_template=REFERENCE
     )
     schemas = description.setdefault("components", {}).setdefault("schemas", {})
-    # FastAPI's own refusal is never sent: every route names ours as its default.
+    # FastAPI's own refusal is never sent: ours stand in `answers`.
     for unsent in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unsent, None)
     for path, operations in description["paths"].items():
@@ -188,4 +189,5 @@ def _describe(app: FastAPI) -> dict[str, Any]:
                 operation.setdefault("parameters", []).append(IDEMPOTENCY_KEY)
     for name, schema in sorted((read["$defs"] | written["$defs"]).items()):
         schemas.setdefault(name, schema)
+    describe_answers(description)
     return description

@@ -12,12 +12,13 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from loraplex.adapters_registry.errors import BlobMissing, StoreUnavailable
 from loraplex.api.authentication import bearer, cookie, operator, signed_in
+from loraplex.api.documentation import PROBLEM
 from loraplex.api.schemas import WireModel
 from loraplex.api.services import Services, ServicesDep
 from loraplex.platform.database.migrate import current_revision
 from loraplex.platform.exposition import CONTENT_TYPE
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], responses=PROBLEM)
 
 CHECK_SECONDS = 3.0
 KEPT_SECONDS = 0.5
