@@ -1,4 +1,4 @@
-/** An operator signs in, sees the workers and their load, and has no tenant's pages. */
+/** An operator signs in, sees the workers and their load, tenants and switches, and has no tenant's pages. */
 import assert from "node:assert/strict";
 import { picture, settings, signIn, travel } from "./browser.mjs";
 
@@ -16,6 +16,20 @@ await travel(async (page) => {
   }
   await page.waitForResponse((response) => response.url().endsWith("/api/v1/admin/workers"));
   await picture(page, "workers");
+
+  await page.getByRole("link", { name: "Tenants" }).click();
+  await page.getByRole("link", { name: settings.tenant, exact: true }).waitFor();
+  await picture(page, "tenants");
+  await page.getByRole("link", { name: settings.tenant, exact: true }).click();
+  await page.getByText("Limits and budgets").waitFor();
+  await page.getByText("Output tokens").waitFor();
+  await picture(page, "tenant");
+
+  await page.getByRole("link", { name: "Switches" }).click();
+  await page.getByRole("heading", { name: "Read only" }).waitFor();
+  await page.getByRole("button", { name: "Turn on" }).first().click();
+  await picture(page, "switches");
+  await page.keyboard.press("Escape");
 
   await page.goto("/adapters");
   await page.getByText("Only tenants have this page").waitFor();

@@ -11,6 +11,7 @@ await travel(async (page) => {
   await goBetweenTenants(page);
   await leave(page);
   await returnByPassword(page);
+  await seeOwnAccount(page);
 });
 
 async function becomeFirstAdmin(page) {
@@ -84,6 +85,17 @@ async function returnByPassword(page) {
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "Adapters", exact: true }).waitFor();
   await page.getByText(settings.email, { exact: true }).waitFor();
+}
+
+async function seeOwnAccount(page) {
+  await page.getByRole("link", { name: settings.email }).click();
+  const sessions = page.getByRole("list", { name: "Sessions" });
+  await sessions.getByText("this one").waitFor();
+  await page.getByLabel("Your password now").fill("not the password");
+  await page.getByLabel("New password").fill("another long password");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").waitFor();
+  await picture(page, "account");
 }
 
 async function choosePassword(page, password) {

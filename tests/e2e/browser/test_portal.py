@@ -83,6 +83,13 @@ def test_a_tenant_uploads_reads_the_verdict_and_chats(
     )
 
 
+def test_a_tenant_makes_a_key_calls_with_it_sees_what_it_used_and_revokes_it(
+    platform: Platform, travel: Journey
+) -> None:
+    model = platform.credentials["tenants"]["acme"]["adapters"][0]
+    travel("keys", key=platform.key("acme"), model=model)
+
+
 def test_people_follow_their_links_and_sign_in_by_password(
     platform: Platform, travel: Journey
 ) -> None:
@@ -118,4 +125,4 @@ def test_an_operator_sees_the_workers_and_no_tenants_pages(
 ) -> None:
     workers = [worker["id"] for worker in platform.workers()]
     assert workers
-    travel("operator", key=platform.admin_key, workers=workers)
+    travel("operator", key=platform.admin_key, workers=workers, tenant="acme")

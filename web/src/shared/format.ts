@@ -21,7 +21,8 @@ const NO_CURRENCY = "XXX";
 /** Millionths of a currency, to the last of them; of an unknown currency, just the number. */
 export const formatMoney = (micros: number, currency: string | null) =>
   (micros / 1_000_000).toLocaleString("en-GB", {
-    ...(currency !== null && currency !== NO_CURRENCY && { style: "currency", currency }),
+    ...(currency !== null &&
+      currency !== NO_CURRENCY && { style: "currency", currency, currencyDisplay: "narrowSymbol" }),
     minimumFractionDigits: 2,
     maximumFractionDigits: 6,
   });

@@ -2,8 +2,9 @@ import { screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, it } from "vitest";
 import { open } from "@/testing/page";
-import { aCaller, anOwnSession, OPERATOR, TENANT } from "@/testing/samples";
+import { OPERATOR, TENANT } from "@/testing/samples";
 import { json, serve } from "@/testing/server";
+import { aCaller, anOwnSession } from "@/testing/tenancy";
 import { browserName } from "./browsers";
 
 const ADA = {

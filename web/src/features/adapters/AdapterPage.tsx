@@ -8,10 +8,12 @@ import { Skeleton } from "@/shared/ui/Skeleton";
 import { AliasCard } from "./AliasCard";
 import { useVersions } from "./api";
 import { HowToCall } from "./HowToCall";
+import { KeepCard } from "./KeepCard";
 import { ModelNames } from "./ModelNames";
 import { modelNames } from "./names";
 import { RolloutCard } from "./RolloutCard";
 import { VersionList } from "./VersionList";
+import { DeletedVersions } from "./VersionRemoval";
 
 export function AdapterPage() {
   const name = useParams().name ?? "";
@@ -70,7 +72,9 @@ function AdapterDetails({ name }: { name: string }) {
       <RolloutCard adapter={name} versions={versions.data} />
       <Card title="Versions">
         <VersionList versions={versions.data} />
+        <DeletedVersions adapter={name} />
       </Card>
+      <KeepCard adapter={name} />
     </>
   );
 }

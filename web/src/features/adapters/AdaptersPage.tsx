@@ -8,8 +8,11 @@ import { Page } from "@/shared/ui/Page";
 import { Skeleton } from "@/shared/ui/Skeleton";
 import { AdapterTable } from "./AdapterTable";
 import { useAdapters } from "./api";
+import { DeletedAdapters } from "./DeletedAdapters";
 
 export function AdaptersPage() {
+  const [search] = useSearchParams();
+  const isDeleted = search.has("deleted");
   return (
     <Page
       title="Adapters"
@@ -22,7 +25,12 @@ export function AdaptersPage() {
         </May>
       }
     >
-      <Adapters />
+      {isDeleted ? <DeletedAdapters /> : <Adapters />}
+      <div>
+        <ButtonLink to={isDeleted ? "/adapters" : "/adapters?deleted"} look="quiet" isSmall>
+          {isDeleted ? "Back to all adapters" : "Deleted adapters"}
+        </ButtonLink>
+      </div>
     </Page>
   );
 }

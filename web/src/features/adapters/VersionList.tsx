@@ -4,6 +4,7 @@ import { CopyButton } from "@/shared/ui/CopyButton";
 import { Notice } from "@/shared/ui/Notice";
 import { Reasons } from "./Reasons";
 import { StatusBadge } from "./StatusBadge";
+import { DeleteVersion } from "./VersionRemoval";
 import { Ago } from "@/shared/ui/Ago";
 import styles from "./VersionList.module.css";
 
@@ -25,6 +26,7 @@ function VersionItem({ version }: { version: Version }) {
         <h3>Version {version.version}</h3>
         <StatusBadge status={version.status} />
         <Ago at={version.created_at} />
+        <DeleteVersion version={version} />
       </div>
       <dl className={styles.facts}>
         {version.max_rank !== null && <Fact name="Rank" value={String(version.max_rank)} />}

@@ -13,6 +13,7 @@ const PAGE = {
   [`GET ${ADAPTER}/versions`]: list(aVersion({ version: 2, model: "acme/support:v2" }), aVersion()),
   [`GET ${ADAPTER}/aliases`]: list(LATEST, anAlias()),
   [`GET ${ADAPTER}/rollouts`]: list(),
+  [`GET ${ADAPTER}/pin`]: problem(404, "It is not pinned.", "pin_not_found"),
 };
 
 const aliases = () => screen.findByRole("list", { name: "Aliases" });

@@ -11,6 +11,7 @@ const SESSION = {
   "GET /api/v1/session": json(TENANT),
   "GET /api/v1/adapters/support/aliases": NONE,
   "GET /api/v1/adapters/support/rollouts": NONE,
+  "GET /api/v1/adapters/support/pin": problem(404, "It is not pinned.", "pin_not_found"),
 };
 const LIST = "GET /api/v1/adapters";
 const list = (...data: unknown[]) => json({ data, next_cursor: null });

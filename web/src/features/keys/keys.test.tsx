@@ -2,8 +2,9 @@ import { screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, it, vi } from "vitest";
 import { open } from "@/testing/page";
-import { aCaller, anAdapter, aKey, TENANT } from "@/testing/samples";
+import { anAdapter, TENANT } from "@/testing/samples";
 import { json, problem, serve } from "@/testing/server";
+import { aCaller, aKey } from "@/testing/tenancy";
 
 const list = (...data: unknown[]) => json({ data, next_cursor: null });
 const KEY = aKey();

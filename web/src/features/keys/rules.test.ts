@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aCaller, aKey } from "@/testing/samples";
+import { aCaller, aKey } from "@/testing/tenancy";
 import { mayManage, mayRotate } from "./rules";
 
 const OTHERS = "00000000-0b0a-4908-8706-050403020100";

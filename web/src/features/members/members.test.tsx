@@ -2,8 +2,9 @@ import { screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, it } from "vitest";
 import { open } from "@/testing/page";
-import { aMember, TENANT } from "@/testing/samples";
+import { TENANT } from "@/testing/samples";
 import { json, problem, serve } from "@/testing/server";
+import { aMember } from "@/testing/tenancy";
 import { rolesWithin } from "./roles";
 
 const list = (...data: unknown[]) => json({ data, next_cursor: null });

@@ -2,8 +2,9 @@ import { screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, it } from "vitest";
 import { open } from "@/testing/page";
-import { aSwitch, aWorker, OPERATOR } from "@/testing/samples";
+import { aWorker, OPERATOR } from "@/testing/samples";
 import { json, problem, serve } from "@/testing/server";
+import { aSwitch } from "@/testing/tenancy";
 
 const list = (...data: unknown[]) => json({ data, next_cursor: null });
 const ON = aSwitch({ name: "no_uploads", is_on: true, reason: "full disk", changed_by: "ada" });

@@ -2,8 +2,9 @@ import { screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, it } from "vitest";
 import { open } from "@/testing/page";
-import { aResult, aTenant, aUsage, OPERATOR, someLimits } from "@/testing/samples";
+import { OPERATOR } from "@/testing/samples";
 import { json, problem, serve } from "@/testing/server";
+import { aResult, aTenant, aUsage, someLimits } from "@/testing/tenancy";
 
 const ADMIN = "/api/v1/admin/tenants";
 const list = (...data: unknown[]) => json({ data, next_cursor: null });
@@ -79,8 +80,8 @@ it("suspends with a reason, and resumes", async () => {
 it("shows what a tenant used and where its budget stands", async () => {
   const { calls } = serve(PAGE);
   open("/admin/tenants/acme");
-  expect(await screen.findByText("US$4.20 of US$5.00")).toBeTruthy();
-  expect(screen.getByText("US$0.00052")).toBeTruthy();
+  expect(await screen.findByText("$4.20 of $5.00")).toBeTruthy();
+  expect(screen.getByText("$0.00052")).toBeTruthy();
   const asked = calls.find(({ url }) => url.includes("/admin/usage"));
   expect(new URL(asked?.url ?? "").searchParams.get("tenant")).toBe("acme");
 });

@@ -3,14 +3,14 @@ import type { BucketWidth } from "@/shared/api/types";
 import { SelectField, TextField } from "@/shared/ui/fields";
 import { FormRow } from "@/shared/ui/Form";
 import { PERIODS, refusalOf, spanOf, widthsOf, type Period } from "./period";
-import { GROUPS, type Question } from "./question";
+import { GROUPS, MEASURES, type Question } from "./question";
 
 const WIDTHS: Record<BucketWidth, string> = { "1m": "Minutes", "1h": "Hours", "1d": "Days" };
 
 type Props = { question: Question; onAsk: (question: Question) => void };
 
 export function UsageControls({ question, onAsk }: Props) {
-  const { period, width, by } = question;
+  const { period, width, by, measure } = question;
   const widths = widthsOf(period).map((one) => [one, WIDTHS[one]] as const);
   return (
     <>
@@ -24,7 +24,7 @@ export function UsageControls({ question, onAsk }: Props) {
           }}
         />
         <SelectField
-          label="In"
+          label="Buckets"
           value={width}
           options={widths}
           onChange={(chosen) => {
@@ -32,11 +32,19 @@ export function UsageControls({ question, onAsk }: Props) {
           }}
         />
         <SelectField
-          label="Told apart by"
+          label="Group by"
           value={by}
           options={GROUPS}
           onChange={(chosen) => {
             onAsk({ ...question, by: chosen });
+          }}
+        />
+        <SelectField
+          label="Chart"
+          value={measure}
+          options={MEASURES}
+          onChange={(chosen) => {
+            onAsk({ ...question, measure: chosen });
           }}
         />
       </FormRow>

@@ -45,7 +45,7 @@ export function UsagePage() {
           <Loaded query={usage} label="Adding it up" rows={4}>
             {(data) => (
               <div className={styles.answer} aria-busy={usage.isPlaceholderData}>
-                <UsageView usage={data} />
+                <UsageView usage={data} measure={question.measure} />
               </div>
             )}
           </Loaded>

@@ -1,8 +1,8 @@
 import type { UsageTotal } from "@/shared/api/types";
-import { formatCount, formatMoney, formatPercent } from "@/shared/format";
+import { formatBytes, formatCount, formatMoney, formatPercent } from "@/shared/format";
 import { Figure, Figures } from "@/shared/ui/Figures";
 
-const BYTE_SECONDS_PER_GIB_HOUR = 2 ** 30 * 3600;
+const SECONDS_PER_HOUR = 3600;
 
 export function UsageTotals({ total, currency }: { total: UsageTotal; currency: string }) {
   const { storage } = total;
@@ -18,7 +18,7 @@ export function UsageTotals({ total, currency }: { total: UsageTotal; currency: 
       <Figure name="Output tokens">{formatCount(total.output_tokens)}</Figure>
       {storage && (
         <Figure name="Storage" note={formatMoney(storage.cost_micros, currency)}>
-          {(storage.byte_seconds / BYTE_SECONDS_PER_GIB_HOUR).toFixed(2)} GiB h
+          {formatBytes(storage.byte_seconds / SECONDS_PER_HOUR)}·h
         </Figure>
       )}
       <Figure name="Cost" note={storage ? "with storage" : undefined}>

@@ -1,27 +1,19 @@
-import { useState } from "react";
 import type { BucketWidth, Usage } from "@/shared/api/types";
 import { formatCompact, formatCount, formatMoney } from "@/shared/format";
 import { EmptyState } from "@/shared/ui/EmptyState";
-import { SelectField } from "@/shared/ui/fields";
 import { amountsOf, groupsOf } from "./amounts";
 import { AmountsTable } from "./AmountsTable";
 import { barsOf, MOST_SERIES, type Measure } from "./chart";
 import { formatBucket } from "./moments";
 import { useGroupNames } from "./names";
-import { GROUPS, type GroupBy } from "./question";
+import { GROUPS, MEASURES, type GroupBy } from "./question";
 import { UsageChart } from "./UsageChart";
 import { UsageTotals } from "./UsageTotals";
-
-const MEASURES: readonly (readonly [Measure, string])[] = [
-  ["tokens", "Tokens"],
-  ["requests", "Requests"],
-  ["cost", "Cost"],
-];
 
 const BUCKET: Record<BucketWidth, string> = { "1m": "Minute", "1h": "Hour", "1d": "Day" };
 
 /** An answer says itself how it is grouped: it may still be the one to the question before. */
-export function UsageView({ usage }: { usage: Usage }) {
+export function UsageView({ usage, measure }: { usage: Usage; measure: Measure }) {
   const by: GroupBy | "" = usage.group_by[0] ?? "";
   const nameOf = useGroupNames(by);
   const groups = groupsOf(usage.data, by);
@@ -39,7 +31,7 @@ export function UsageView({ usage }: { usage: Usage }) {
   return (
     <>
       <UsageTotals total={usage.total} currency={usage.currency} />
-      <Chart usage={usage} names={lines.map(({ name }) => name)} />
+      <Chart usage={usage} measure={measure} names={lines.map(({ name }) => name)} />
       {by !== "" && (
         <AmountsTable
           caption="Usage by group"
@@ -73,24 +65,23 @@ const linesOverTime = ({ data, bucket_width }: Usage) =>
       amounts: amountsOf(bucket),
     }));
 
-function Chart({ usage, names }: { usage: Usage; names: string[] }) {
-  const [measure, setMeasure] = useState<Measure>("tokens");
+type ChartProps = { usage: Usage; measure: Measure; names: string[] };
+
+function Chart({ usage, measure, names }: ChartProps) {
   const by = usage.group_by[0] ?? "";
   const series = names.slice(0, MOST_SERIES);
-  if (names.length > MOST_SERIES) series.push(`${names.length - MOST_SERIES} others`);
+  const others = names.length - MOST_SERIES;
+  if (others > 0) series.push(others === 1 ? "1 other" : `${others} others`);
   const money = (micros: number) => formatMoney(micros, usage.currency);
-  const [, title] = MEASURES.find(([one]) => one === measure) ?? MEASURES[0] ?? ["", ""];
+  const title = MEASURES.find(([one]) => one === measure)?.[1] ?? "";
   return (
-    <>
-      <SelectField label="Drawn" value={measure} options={MEASURES} onChange={setMeasure} />
-      <UsageChart
-        bars={barsOf(usage.data, groupsOf(usage.data, by), by, measure)}
-        series={series}
-        width={usage.bucket_width}
-        title={`${title} by the ${BUCKET[usage.bucket_width].toLowerCase()}`}
-        format={measure === "cost" ? money : (value) => `${formatCount(value)} ${measure}`}
-        formatShort={measure === "cost" ? money : formatCompact}
-      />
-    </>
+    <UsageChart
+      bars={barsOf(usage.data, groupsOf(usage.data, by), by, measure)}
+      series={series}
+      width={usage.bucket_width}
+      title={`${title} by the ${BUCKET[usage.bucket_width].toLowerCase()}`}
+      format={measure === "cost" ? money : (value) => `${formatCount(value)} ${measure}`}
+      formatShort={measure === "cost" ? money : formatCompact}
+    />
   );
 }

@@ -6,13 +6,16 @@ import { joined } from "./amounts";
 import { refusalOf, spanOf } from "./period";
 import type { Question } from "./question";
 
+const REFRESH_MS = 30_000;
+
 /** Usage up to now; what was shown stays until the answer to another question is there. */
 export const useUsage = (question: Question) =>
   useQuery({
-    queryKey: ["usage", question] as const,
+    queryKey: ["usage", question.period, question.width, question.by] as const,
     queryFn: ({ signal }) => everyBucket(question, signal),
     placeholderData: keepPreviousData,
     staleTime: 0,
+    refetchInterval: REFRESH_MS,
     enabled: refusalOf(question.period) === null,
   });
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { aResult, aUsage } from "@/testing/samples";
+import { aResult, aUsage } from "@/testing/tenancy";
 import { groupsOf, joined } from "./amounts";
 import { barsOf, roundTop } from "./chart";
 

@@ -28,18 +28,18 @@ it("offers hours for up to a week", () => {
   expect(widthsOf(days("2026-03-01", "2026-03-08"))).toEqual(["1d"]);
 });
 
-it.each(["period=7d&bucket=1h&by=key", "period=days&from=2026-03-01&to=2026-03-02&bucket=1d"])(
-  "keeps the question in the address: %s",
-  (address) => {
-    const question = readQuestion(new URLSearchParams(address));
-    expect(new URLSearchParams(writeQuestion(question)).toString()).toBe(address);
-  },
-);
+it.each([
+  "period=7d&bucket=1h&by=key&chart=cost",
+  "period=days&from=2026-03-01&to=2026-03-02&bucket=1d",
+])("keeps the question in the address: %s", (address) => {
+  const question = readQuestion(new URLSearchParams(address));
+  expect(new URLSearchParams(writeQuestion(question)).toString()).toBe(address);
+});
 
 it.each(["", "period=nope&by=tenant", "period=days&from=2026-03&to=x", "bucket=1m"])(
   "takes an address that it does not know for the usual question: %s",
   (address) => {
-    const usual = { period: { kind: "7d" }, width: "1d", by: "" };
+    const usual = { period: { kind: "7d" }, width: "1d", by: "", measure: "tokens" };
     expect(readQuestion(new URLSearchParams(address))).toEqual(usual);
   },
 );

@@ -1,6 +1,7 @@
 /** What the page shows, as its address says it. */
 import { useSearchParams } from "react-router";
 import type { BucketWidth, Usage } from "@/shared/api/types";
+import type { Measure } from "./chart";
 import { PERIODS, widthsOf, type Period } from "./period";
 
 export type GroupBy = Usage["group_by"][number];
@@ -13,13 +14,27 @@ export const GROUPS: readonly (readonly [GroupBy | "", string])[] = [
   ["adapter", "Adapter"],
 ];
 
-export type Question = { period: Period; width: BucketWidth; by: GroupBy | "" };
+export const MEASURES: readonly (readonly [Measure, string])[] = [
+  ["tokens", "Tokens"],
+  ["requests", "Requests"],
+  ["cost", "Cost"],
+];
+
+export type Question = {
+  period: Period;
+  width: BucketWidth;
+  by: GroupBy | "";
+  /** What the chart draws of the answer. */
+  measure: Measure;
+};
 
 export function readQuestion(search: URLSearchParams): Question {
   const period = readPeriod(search);
   const [usual, ...others] = widthsOf(period);
   const [by] = GROUPS.find(([one]) => one === search.get("by")) ?? [""];
-  return { period, width: others.find((one) => one === search.get("bucket")) ?? usual, by };
+  const [measure] = MEASURES.find(([one]) => one === search.get("chart")) ?? ["tokens"];
+  const width = others.find((one) => one === search.get("bucket")) ?? usual;
+  return { period, width, by, measure };
 }
 
 function readPeriod(search: URLSearchParams): Period {
@@ -31,12 +46,13 @@ function readPeriod(search: URLSearchParams): Period {
 
 const isDay = (text: string) => /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text));
 
-export function writeQuestion({ period, width, by }: Question): Record<string, string> {
+export function writeQuestion({ period, width, by, measure }: Question): Record<string, string> {
   return {
     period: period.kind,
     ...(period.kind === "days" && { from: period.first, to: period.last }),
     bucket: width,
     ...(by !== "" && { by }),
+    ...(measure !== "tokens" && { chart: measure }),
   };
 }
 

@@ -2,8 +2,9 @@ import { act, screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, it, vi } from "vitest";
 import { open } from "@/testing/page";
-import { aKey, aResult, aUsage, someLimits, TENANT } from "@/testing/samples";
+import { TENANT } from "@/testing/samples";
 import { json, problem, serve } from "@/testing/server";
+import { aKey, aResult, aUsage, someLimits } from "@/testing/tenancy";
 
 const USAGE = "GET /api/v1/usage";
 const list = (...data: unknown[]) => json({ data, next_cursor: null });
@@ -18,7 +19,7 @@ it("shows the totals, the cost to the last micro and what the cache spared", asy
   open("/usage");
   const card = (await screen.findByText("Prompt tokens", { selector: "dt" })).closest("dl");
   expect(card?.textContent).toMatch(/Requests1Prompt tokens1040 % from the cacheOutput tokens5/);
-  expect(card?.textContent).toMatch(/CostUS\$0\.00052/);
+  expect(card?.textContent).toMatch(/Cost\$0\.00052/);
 });
 
 it("says that nothing was used", async () => {
@@ -52,8 +53,8 @@ it("reads the bars out one by one with the arrow keys", async () => {
   });
   await userEvent.keyboard("{ArrowLeft}{ArrowLeft}");
   expect(chart.getAttribute("aria-valuetext")).toBe("1 Mar: 15 tokens");
-  await userEvent.selectOptions(screen.getByLabelText("Drawn"), "Cost");
-  expect(chart.getAttribute("aria-valuetext")).toBe("1 Mar: US$0.00052");
+  await userEvent.selectOptions(screen.getByLabelText("Chart"), "Cost");
+  expect(chart.getAttribute("aria-valuetext")).toBe("1 Mar: $0.00052");
 });
 
 it("asks for every page of a long time", async () => {
@@ -121,8 +122,8 @@ it("shows where the budgets stand, and the limits of keys by name", async () => 
   });
   open("/usage");
   const today = (await screen.findByRole("heading", { name: "Today" })).parentElement;
-  expect(today?.textContent).toBe("TodayUS$4.20 of US$5.00near its end");
-  expect(screen.getByText(/US\$0.25 held by running requests/)).toBeTruthy();
+  expect(today?.textContent).toBe("Today$4.20 of $5.00near its end");
+  expect(screen.getByText(/\$0.25 held by running requests/)).toBeTruthy();
   expect(screen.getByText("3 of 60")).toBeTruthy();
   expect(screen.getByText("at most 10")).toBeTruthy();
   expect(await screen.findByRole("rowheader", { name: "nightly batch" })).toBeTruthy();
