@@ -149,8 +149,25 @@ def binary_body() -> dict[str, Any]:
 
 
 def streamed(model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that answers with events when the client asks for a stream."""
-    schema = {"$ref": REFERENCE.format(model=model.__name__)}
+    """The `responses` of a route that answers with events when the client asks for a stream.
+
+    The schema is that of each event, as readers of OpenAPI 3.1 take it. What goes wrong in the
+    middle comes as an error's event; the last one is no JSON.
+    """
+    chunk: dict[str, Any] = {
+        "type": "string",
+        "contentMediaType": "application/json",
+        "contentSchema": {
+            "anyOf": [
+                {"$ref": REFERENCE.format(model=one.__name__)} for one in (model, OpenAIError)
+            ]
+        },
+    }
+    schema = {
+        "type": "object",
+        "properties": {"data": {"anyOf": [{"const": "[DONE]"}, chunk]}},
+        "required": ["data"],
+    }
     content = {"text/event-stream": {"schema": schema}}
     return {200: {"description": "The answer, or a stream of its chunks.", "content": content}}
 
