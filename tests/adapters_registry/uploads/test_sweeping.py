@@ -54,7 +54,8 @@ async def test_a_sweep_beside_one_that_hangs_takes_nothing_of_it_and_ends(
     first = asyncio.ensure_future(sweep_uploads(job_context))
     await asyncio.to_thread(hanging.is_asked.wait, 30)
     asked = len(hanging.asked)
-    await asyncio.wait_for(sweep_uploads(job_context), 20)
+    async with asyncio.timeout(20):
+        await sweep_uploads(job_context)
     assert len(hanging.asked) == asked, "the second has asked the store for nothing"
     hanging.answers.set()
     await first

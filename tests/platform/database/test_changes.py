@@ -24,7 +24,8 @@ class Heard:
         changes.watch(table, self.told.put_nowait)
 
     async def next(self) -> UUID | None:
-        return await asyncio.wait_for(self.told.get(), 20)
+        async with asyncio.timeout(20):
+            return await self.told.get()
 
 
 @pytest.fixture

@@ -120,7 +120,8 @@ async def test_a_request_that_the_worker_does_not_know_ends(
     connection = await gateway.connect_live(worker.registration)
     # What a Submit or a last output that is lost on the way leaves behind.
     stream = connection._streams["lost"] = asyncio.Queue()
-    output = await asyncio.wait_for(stream.get(), 5)
+    async with asyncio.timeout(5):
+        output = await stream.get()
     assert isinstance(output, RequestOutput)
     assert output.failure is not None
     assert isinstance(output.failure.to_error(), WorkerLost)

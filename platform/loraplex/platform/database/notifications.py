@@ -1,6 +1,7 @@
 """Hears what Postgres notifies of, on a connection that does nothing else."""
 
 import asyncio
+from contextlib import suppress
 
 import psycopg
 from structlog import get_logger
@@ -31,3 +32,10 @@ async def listen(database: Database, channel: str, wake: asyncio.Event) -> None:
         except psycopg.OperationalError as error:
             log.warning("not_listening", channel=channel, error=type(error).__name__)
         await asyncio.sleep(RETRY_SECONDS)
+
+
+async def woken(wake: asyncio.Event, seconds: float) -> None:
+    """Wait until `wake` is set, but no longer than that."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await wake.wait()

@@ -6,7 +6,6 @@ publishes it again; a broker that loses it is made good by the sweeper of whoeve
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from celery import Celery
@@ -19,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from structlog import get_logger
 
 from loraplex.engine.protocol.tracing import TRACEPARENT
-from loraplex.platform.database.notifications import listen
+from loraplex.platform.database.notifications import listen, woken
 from loraplex.platform.database.outbox import OutboxMessage
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.metrics import OUTBOX_PUBLISHED
@@ -110,5 +109,4 @@ async def _publish_whenever(system: Database, jobs: Celery, wake: asyncio.Event)
             await asyncio.sleep(RETRY_SECONDS)
             continue
         if published < BATCH_MESSAGES:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(wake.wait(), POLL_SECONDS)
+            await woken(wake, POLL_SECONDS)

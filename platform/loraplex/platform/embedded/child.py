@@ -183,7 +183,8 @@ async def end(
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(stop_signal)
         try:
-            await asyncio.wait_for(process.wait(), grace_seconds)
+            async with asyncio.timeout(grace_seconds):
+                await process.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

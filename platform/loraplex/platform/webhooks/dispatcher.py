@@ -6,14 +6,14 @@ jobs, one tenant's slow server would keep everybody's uploads waiting. Here it c
 
 import asyncio
 import random
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from structlog import get_logger
 
-from loraplex.platform.database.notifications import listen
+from loraplex.platform.database.notifications import listen, woken
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.metrics import WEBHOOK_ATTEMPTS, WEBHOOKS_DISABLED
 from loraplex.platform.outbound.client import OutboundClient
@@ -77,8 +77,7 @@ class Dispatcher:
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 if not started:
-                    with suppress(TimeoutError):
-                        await asyncio.wait_for(self.wake.wait(), POLL_SECONDS)
+                    await woken(self.wake, POLL_SECONDS)
         finally:
             for task in self._busy.values():
                 task.cancel()
