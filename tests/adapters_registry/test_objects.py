@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from loraplex.adapters_registry.errors import BlobMissing, StoreUnavailable
-from loraplex.adapters_registry.objects import ObjectStore
+from loraplex.adapters_registry.objects import MultipartUpload, ObjectStore
 from loraplex.engine.protocol.identity import TenantNamespace, digest_of_bytes
 from loraplex.platform.blobs import blob_key
 from loraplex.platform.embedded.ports import free_port
@@ -83,3 +83,18 @@ def test_a_missing_bucket_is_made_once(services: Settings) -> None:
     store.ensure_bucket()
     store.ensure_bucket()
     store.ping()
+
+
+def test_multipart_uploads_are_those_under_the_prefix_and_no_others(
+    store: ObjectStore, key: str
+) -> None:
+    def begin(name: str) -> MultipartUpload:
+        answer = store.client.create_multipart_upload(Bucket=store.bucket, Key=name)
+        return MultipartUpload(name, answer["UploadId"])
+
+    mine, other = begin(f"{key}/a"), begin(f"{key}-of-another/a")
+    assert store.multipart_uploads(f"{key}/") == [mine]
+    for _ in range(2):
+        store.abort_multipart_upload(mine)
+    assert store.multipart_uploads(f"{key}/") == []
+    assert store.multipart_uploads(other.key) == [other]

@@ -6,7 +6,8 @@ Calls block: from an event loop, use asyncio.to_thread. The client may be shared
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -25,6 +26,14 @@ READ_SECONDS = 30
 
 class MultipartUploadMissing(Exception):
     """The store knows no such multipart upload: it was completed or aborted, or never begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class MultipartUpload:
+    """A multipart upload at the store; the id is the store's."""
+
+    key: str
+    id: str
 
 
 class ObjectStore:
@@ -87,14 +96,26 @@ class ObjectStore:
             page = self.client.list_objects_v2(Bucket=self.bucket, Prefix=prefix)
         return [one["Key"] for one in page.get("Contents", [])]
 
-    def abort_uploads(self, prefix: str) -> None:
-        """Give up every multipart upload that was begun under the prefix."""
+    def multipart_uploads(self, prefix: str) -> list[MultipartUpload]:
+        """Every multipart upload that was begun under the prefix, and has not ended."""
+        pages = self.client.get_paginator("list_multipart_uploads").paginate(
+            Bucket=self.bucket, Prefix=prefix
+        )
         with translated(prefix):
-            page = self.client.list_multipart_uploads(Bucket=self.bucket, Prefix=prefix)
-            for one in page.get("Uploads", []):
-                self.client.abort_multipart_upload(
-                    Bucket=self.bucket, Key=one["Key"], UploadId=one["UploadId"]
-                )
+            return [
+                MultipartUpload(one["Key"], one["UploadId"])
+                for page in pages
+                for one in page.get("Uploads", ())
+                # Some stores list the whole bucket here, every tenant's, whatever the prefix.
+                if one["Key"].startswith(prefix)
+            ]
+
+    def abort_multipart_upload(self, upload: MultipartUpload) -> None:
+        """Give one up, with the parts that have come. Twice does no harm."""
+        with suppress(MultipartUploadMissing), translated(upload.key):
+            self.client.abort_multipart_upload(
+                Bucket=self.bucket, Key=upload.key, UploadId=upload.id
+            )
 
     def read(self, key: str) -> bytes:
         """All bytes of a small object. Raises BlobMissing."""

@@ -174,14 +174,16 @@ async def test_a_deletion_leaves_a_bill_without_names(
     tmp_path: Path,
 ) -> None:
     await exported(customer, system_database, store, tmp_path)
+    others_key = f"tenants/{uuid4().hex}/staging/going-on"
+    store.client.create_multipart_upload(Bucket=store.bucket, Key=others_key)
     await begin_deletion(customer, system_database)
     deleter = Deleter(system_database, store, secret_keys)
     assert await deleter.delete(customer.id)
     assert not await deleter.delete(customer.id), "it is done"
 
     assert store.keys(f"tenants/{customer.namespace}/") == []
-    uploads = store.client.list_multipart_uploads(Bucket=store.bucket)
-    assert not [one for one in uploads.get("Uploads", []) if customer.namespace in one["Key"]]
+    assert store.multipart_uploads(f"tenants/{customer.namespace}/") == []
+    assert store.multipart_uploads(others_key), "another tenant's upload goes on"
     async with system_database.unit_of_work() as session:
         for one in await tenant_tables(session):
             rows = text(f'SELECT * FROM "{one.name}" WHERE tenant_id = :tenant')

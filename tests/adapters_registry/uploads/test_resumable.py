@@ -18,6 +18,7 @@ from loraplex.adapters_registry.uploads.errors import (
     UnknownUploadFile,
     UploadEnded,
     UploadIncomplete,
+    UploadLost,
     UploadNotFound,
     UploadTooLarge,
     WrongUploadFiles,
@@ -117,6 +118,21 @@ async def test_missing_parts_are_named_and_nothing_has_ended(client: Client) -> 
     with pytest.raises(UploadIncomplete, match=r"3 parts of .*: 1, 3, 4"):
         await client.complete(view.id)
     assert (await client.get(view.id)).status is UploadStatus.PENDING
+
+
+async def test_an_upload_that_the_store_has_lost_ends_and_says_so(
+    client: Client, store: ObjectStore
+) -> None:
+    view = await client.create(client.sample())
+    for lost in store.multipart_uploads(f"tenants/{client.tenant.namespace}/staging/{view.id}/"):
+        store.abort_multipart_upload(lost)
+    with pytest.raises(UploadLost, match="Open another"):
+        await client.put(view.id, CONFIG_NAME, 1)
+    view = await client.get(view.id)
+    assert (view.status, view.error and view.error.code) == (UploadStatus.FAILED, "upload_lost")
+    assert await client.usage() == (0, 0)
+    with pytest.raises(UploadEnded, match="failed"):
+        await client.put(view.id, CONFIG_NAME, 1)
 
 
 async def test_aborting_releases_the_bytes_at_once_and_for_good(client: Client) -> None:

@@ -161,7 +161,8 @@ async def purge_objects(database: Database, store: ObjectStore, namespace: str) 
     Raises BackupRuns; what was deleted before that stays deleted.
     """
     prefix, had_any = f"tenants/{namespace}/", False
-    await asyncio.to_thread(store.abort_uploads, prefix)
+    for upload in await asyncio.to_thread(store.multipart_uploads, prefix):
+        await asyncio.to_thread(store.abort_multipart_upload, upload)
     while keys := (await asyncio.to_thread(store.keys, prefix))[:OBJECTS]:
         had_any = True
         async with database.unit_of_work() as session:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.errors import DomainError, FixedRefusal, Kind
 
 
 class UploadTooLarge(DomainError):
@@ -61,6 +61,13 @@ class UploadEnded(DomainError):
     def __init__(self, status: str) -> None:
         message = f"The upload is {status}; that is possible only while it is pending."
         super().__init__(message, value=status)
+
+
+class UploadLost(FixedRefusal):
+    """The object store has given up an upload that we had not ended."""
+
+    kind, code, field = Kind.CONFLICT, "upload_lost", "id"
+    message = "The object store no longer has the parts of this upload. Open another and send them."
 
 
 class UploadIncomplete(DomainError):

@@ -2,7 +2,8 @@
 
     pending ──complete──▶ completing ──▶ completed | failed
        ├──▶ aborted            (claimed by a job, put back by it or by the sweeper)
-       └──▶ expired
+       ├──▶ expired
+       └──▶ failed             (its parts are lost)
 
 `attempts` fences: whoever claimed attempt 1 can no longer end the upload once attempt 2 is claimed.
 While one runs, its deadline is a lease that it renews.
@@ -18,7 +19,7 @@ from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from loraplex.adapters_registry.uploads import quota
-from loraplex.adapters_registry.uploads.errors import UploadNotFinished
+from loraplex.adapters_registry.uploads.errors import UploadLost, UploadNotFinished
 from loraplex.adapters_registry.uploads.models import Upload, UploadFile, UploadStatus
 from loraplex.adapters_registry.uploads.repository import UploadRepository
 from loraplex.engine.protocol.errors import DomainError
@@ -80,6 +81,12 @@ async def abort(
     is_pending = Upload.status == UploadStatus.PENDING
     values = {"status": UploadStatus.ABORTED}
     return await end(session, tenant_id, upload_id, is_pending, values, actor)
+
+
+async def lose(session: AsyncSession, tenant_id: TenantId, upload_id: UUID) -> bool:
+    """End a pending upload whose parts the store has lost; False when it is not pending."""
+    is_pending = Upload.status == UploadStatus.PENDING
+    return await end(session, tenant_id, upload_id, is_pending, failed(UploadLost()))
 
 
 async def claim(session: AsyncSession, tenant_id: TenantId, upload_id: UUID) -> Completion | None:

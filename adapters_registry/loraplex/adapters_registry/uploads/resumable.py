@@ -25,6 +25,7 @@ from loraplex.adapters_registry.uploads.errors import (
     UnknownUploadFile,
     UploadEnded,
     UploadIncomplete,
+    UploadLost,
 )
 from loraplex.adapters_registry.uploads.files import (
     FileDraft,
@@ -173,12 +174,17 @@ class ResumableUploads:
         ]
 
     async def put_part(self, owner: Owner, slot: PartSlot, body: Path) -> None:
-        """Store a part that has come whole; the same part again replaces it. Raises UploadEnded."""
+        """Store a part that has come whole; the same part again replaces it.
+
+        Raises UploadEnded, UploadLost (and ends the upload).
+        """
         try:
             await asyncio.to_thread(self._send, slot, body)
         except MultipartUploadMissing:
-            ended = await self.reader.get(owner, slot.upload_id)
-            raise UploadEnded(ended.status.value) from None
+            async with self.database.unit_of_work(owner.tenant_id) as session:
+                was_pending = await lifecycle.lose(session, owner.tenant_id, slot.upload_id)
+                upload = await found(session, owner, slot.upload_id)
+            raise UploadLost() if was_pending else UploadEnded(upload.status) from None
         async with self.database.unit_of_work(owner.tenant_id) as session:
             upload = await found(session, owner, slot.upload_id)
             await must_be_pending(session, upload)

@@ -11,6 +11,7 @@ from uuid import UUID
 from loraplex.adapters_registry.errors import BlobMissing
 from loraplex.adapters_registry.objects import (
     CHUNK_BYTES,
+    MultipartUpload,
     MultipartUploadMissing,
     ObjectStore,
     translated,
@@ -123,26 +124,10 @@ class Staging:
 
     def clear(self, key: str, store_upload_id: str | None) -> None:
         """Leave nothing of a file: neither parts nor object. Twice does no harm."""
-        known = [store_upload_id] if store_upload_id else self.begun(key)
-        for one in known:
-            try:
-                with translated(key):
-                    self.store.client.abort_multipart_upload(
-                        Bucket=self.store.bucket, Key=key, UploadId=one
-                    )
-            except MultipartUploadMissing:
-                continue
+        if store_upload_id:
+            self.store.abort_multipart_upload(MultipartUpload(key, store_upload_id))
+        else:  # whoever began it died before noting the id
+            for upload in self.store.multipart_uploads(key):
+                if upload.key == key:
+                    self.store.abort_multipart_upload(upload)
         self.store.delete(key)
-
-    def begun(self, key: str) -> list[str]:
-        """The store's ids of this key's multipart uploads, for whoever died before noting one."""
-        pages = self.store.client.get_paginator("list_multipart_uploads").paginate(
-            Bucket=self.store.bucket, Prefix=key
-        )
-        with translated(key):
-            return [
-                upload["UploadId"]
-                for page in pages
-                for upload in page.get("Uploads", ())
-                if upload["Key"] == key  # not every store knows prefixes here
-            ]
