@@ -86,7 +86,10 @@ class Settings(BaseSettings):
     """`auto` is JSON unless a person looks on: standard error is a terminal."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    slo_classes: str = "interactive:ttft=1s,tpot=100ms;standard:ttft=5s,tpot=250ms;batch"
+    slo_classes: str = (
+        "interactive:priority=interactive,ttft=1s,tpot=100ms;"
+        "standard:ttft=5s,tpot=250ms;batch:priority=batch"
+    )
     """Classes of service and their objectives, `NAME:OBJECTIVES;…`; an objective is a limit of
     `ttft`, `tpot` or `e2e` in ms or s."""
     slo_default_class: str = "standard"

@@ -72,6 +72,7 @@ async def test_a_key_has_its_own_class_or_its_tenants_or_the_default(
     await choose("slow")
     await choose("fast", own)
     assert await classes() == ["fast", "slow", "slow"]
+    assert choices.class_of_tenant(principal(tenant, own)).name == "slow"
     await choose("gone", own)  # the settings had it once
     assert await classes() == ["slow", "slow", "slow"]
     await choose(None)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loraplex.engine.protocol.errors import DomainError
+from loraplex.engine.protocol.generation import Priority
 from loraplex.engine.protocol.objectives import Objective
 from loraplex.platform.settings import Settings
 from loraplex.platform.slo.classes import (
@@ -22,10 +23,43 @@ def test_each_class_has_its_objectives() -> None:
     assert classes.default.objectives == {}
 
 
+def test_each_class_has_its_place_in_line() -> None:
+    classes = SloClasses.parse(
+        "fast: ttft=1s, priority=interactive, fair_weight=2.5; usual; slow: priority=batch", "usual"
+    )
+    fast, usual, slow = classes.by_name.values()
+    assert (fast.priority, fast.fair_weight) == (Priority.INTERACTIVE, 2.5)
+    assert fast.objectives == {Objective.TTFT: 1.0}
+    assert (usual.priority, usual.fair_weight) == (Priority.STANDARD, 1.0)
+    assert (slow.priority, slow.fair_weight, slow.objectives) == (Priority.BATCH, 1.0, {})
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "priority=urgent",
+        "priority",
+        "priority=batch,priority=batch",
+        "fair_weight=0",
+        "fair_weight=0.0",
+        "fair_weight=-1",
+        "fair_weight=inf",
+        "fair_weight=nan",
+        "fair_weight=١",
+        "fair_weight=1,",
+    ],
+)
+def test_no_other_place_in_line_is_understood(description: str) -> None:
+    with pytest.raises(InvalidSloClasses):
+        SloClasses.parse(f"a:{description}", "a")
+
+
 def test_the_settings_own_classes_can_be_read() -> None:
     settings = Settings()
     classes = SloClasses.parse(settings.slo_classes, settings.slo_default_class)
-    assert list(classes.by_name) == ["interactive", "standard", "batch"]
+    assert {one.name: one.priority.name.lower() for one in classes.by_name.values()} == {
+        name: name for name in ("interactive", "standard", "batch")
+    }
 
 
 @pytest.mark.parametrize(

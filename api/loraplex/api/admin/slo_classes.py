@@ -32,6 +32,8 @@ async def list_slo_classes(services: ServicesDep, _: OperatorDep) -> SloClassLis
             SloClass(
                 name=one.name,
                 is_default=one is classes.default,
+                priority=one.priority.name.lower(),
+                fair_weight=one.fair_weight,
                 objectives={name.value: limit for name, limit in one.objectives.items()},
             )
             for one in classes.by_name.values()

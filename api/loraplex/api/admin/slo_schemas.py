@@ -1,6 +1,6 @@
 """Bodies of the routes that choose classes of service."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import StringConstraints
@@ -15,10 +15,12 @@ class SloOrder(WireModel):
 
 
 class SloClass(WireModel):
-    """A class of service and what it promises, in seconds."""
+    """A class of service: what it promises, in seconds, and whose turn it is where all wait."""
 
     name: str
     is_default: bool
+    priority: Literal["interactive", "standard", "batch"]
+    fair_weight: float
     objectives: dict[str, float]
 
 

@@ -91,6 +91,8 @@ def prepare(
     context_tokens = context_of(services.table, limits)
     room_tokens = room_of(resolved.spec, limits, context_tokens)
     adapter = services.adapter_refs.of(principal, resolved)
+    priority = services.slo_choices.class_of(principal).priority
+    fair_weight = services.slo_choices.class_of_tenant(principal).fair_weight
     choices = []
     for place, prompt in enumerate(wish.prompts):
         max_tokens = fit(
@@ -116,6 +118,8 @@ def prepare(
                 prompt_token_ids=prompt.token_ids,
                 sampling=msgspec.structs.replace(sampling, seed=seed),
                 adapter=adapter,
+                priority=priority,
+                fair_weight=fair_weight,
                 public_prefix_tokens=public_tokens,
             )
             text = ChoiceText(

@@ -30,11 +30,15 @@ class SloChoices:
 
     def class_of(self, principal: TenantPrincipal) -> SloClass:
         """The key's, else its tenant's, else the default; so, too, for a class that is no more."""
-        for subject in (principal.key_id, principal.tenant_id):
-            name = None if subject is None else self._chosen.get(subject)
-            if name is not None and (found := self._classes.by_name.get(name)) is not None:
-                return found
-        return self._classes.default
+        return self._of(principal.key_id) or self.class_of_tenant(principal)
+
+    def class_of_tenant(self, principal: TenantPrincipal) -> SloClass:
+        """Whatever its keys have: a tenant is one where tenants share what there is."""
+        return self._of(principal.tenant_id) or self._classes.default
+
+    def _of(self, subject: UUID | None) -> SloClass | None:
+        name = None if subject is None else self._chosen.get(subject)
+        return None if name is None else self._classes.by_name.get(name)
 
     def watch(self, changes: Changes) -> None:
         """Read again at once when a choice has changed, or may have."""

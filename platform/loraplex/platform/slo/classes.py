@@ -1,4 +1,4 @@
-"""The classes of service that an operator has set up, each with its objectives."""
+"""The classes of service that an operator has set up: what is promised, and whose turn it is."""
 
 import re
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from loraplex.engine.protocol.errors import DomainError, Kind
+from loraplex.engine.protocol.generation import Priority
 from loraplex.engine.protocol.objectives import (
     NoObjective,
     Objective,
@@ -14,6 +15,8 @@ from loraplex.engine.protocol.objectives import (
 )
 
 CLASS_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+FAIR_WEIGHT = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4})?")
+PRIORITIES = {priority.name.lower(): priority for priority in Priority}
 MOST_CLASSES = 8
 """Each is a value of a label, beside every tenant's."""
 
@@ -22,7 +25,7 @@ class InvalidSloClasses(DomainError):
     """The setting of the classes cannot be read."""
 
     kind, code, field = Kind.INVALID, "invalid_slo_classes", "LORAPLEX_SLO_CLASSES"
-    rule = "NAME:OBJECTIVES;… like interactive:ttft=1s,tpot=100ms;batch"
+    rule = "NAME:WHAT;… like interactive:priority=interactive,ttft=1s,tpot=100ms;batch"
 
     def __init__(self, reason: str, value: str) -> None:
         super().__init__(f"LORAPLEX_SLO_CLASSES cannot be read: {reason}", value=value)
@@ -40,10 +43,43 @@ class UnknownSloClass(DomainError):
 
 @dataclass(frozen=True, slots=True)
 class SloClass:
-    """A class and what it promises; without objectives every answer that does not fail is good."""
+    """A class and what it promises; without objectives every answer that does not fail is good.
+
+    Where not everybody can run, requests of a higher priority start first, and a tenant of fair
+    weight 2 gets twice the tokens of one of weight 1.
+    """
 
     name: str
     objectives: Objectives
+    priority: Priority = Priority.STANDARD
+    fair_weight: float = 1.0
+
+    @classmethod
+    def parse(cls, name: str, text: str) -> Self:
+        """`priority=interactive,fair_weight=2,ttft=1s`; raises NoObjective, InvalidSloClasses."""
+        own: dict[str, str] = {}
+        objectives = []
+        for part in text.split(","):
+            key, _, value = (piece.strip() for piece in part.partition("="))
+            if key not in ("priority", "fair_weight"):
+                objectives.append(part)
+            elif key in own:
+                raise InvalidSloClasses(f"{name!r} says its {key} twice.", part)
+            else:
+                own[key] = value
+        priority = own.get("priority", "standard")
+        if priority not in PRIORITIES:
+            known = ", ".join(PRIORITIES)
+            raise InvalidSloClasses(f"{priority!r} is none of the priorities {known}.", priority)
+        weight = own.get("fair_weight", "1")
+        if not FAIR_WEIGHT.fullmatch(weight) or float(weight) == 0:
+            raise InvalidSloClasses(f"{weight!r} is no weight like 2 or 0.5.", weight)
+        return cls(
+            name,
+            parse_objectives(",".join(objectives)) if objectives else {},
+            PRIORITIES[priority],
+            float(weight),
+        )
 
     def missed(self, ttft: float | None, tpot: float | None, e2e: float | None) -> Objective | None:
         """The first objective that these seconds miss; None counts as not measured."""
@@ -64,14 +100,14 @@ class SloClasses:
 
     @classmethod
     def parse(cls, text: str, default: str) -> Self:
-        """`interactive:ttft=1s,tpot=100ms;batch`; raises InvalidSloClasses, UnknownSloClass."""
+        """`fast:priority=interactive,ttft=1s;slow`; raises InvalidSloClasses, UnknownSloClass."""
         classes: dict[str, SloClass] = {}
         for part in text.split(";"):
-            name, colon, objectives = (piece.strip() for piece in part.partition(":"))
+            name, colon, description = (piece.strip() for piece in part.partition(":"))
             if not CLASS_NAME.fullmatch(name) or name in classes:
                 raise InvalidSloClasses(f"{name!r} names no class, or one twice.", part)
             try:
-                classes[name] = SloClass(name, parse_objectives(objectives) if colon else {})
+                classes[name] = SloClass.parse(name, description) if colon else SloClass(name, {})
             except NoObjective as error:
                 raise InvalidSloClasses(str(error), error.part) from None
         if len(classes) > MOST_CLASSES:
