@@ -19,6 +19,7 @@ from loraplex.api.services import Services, ServicesDep
 from loraplex.api.validation import read_json, validate
 from loraplex.platform.audit.actors import Actor
 from loraplex.platform.slo import service
+from loraplex.platform.slo.classes import PRIORITY_NAMES
 
 router = APIRouter(prefix="/api/v1/admin", tags=["admin"], responses=PROBLEM)
 
@@ -32,7 +33,7 @@ async def list_slo_classes(services: ServicesDep, _: OperatorDep) -> SloClassLis
             SloClass(
                 name=one.name,
                 is_default=one is classes.default,
-                priority=one.priority.name.lower(),
+                priority=PRIORITY_NAMES[one.priority],
                 fair_weight=one.fair_weight,
                 objectives={name.value: limit for name, limit in one.objectives.items()},
             )

@@ -1,11 +1,12 @@
 """Bodies of the routes that choose classes of service."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 from uuid import UUID
 
 from pydantic import StringConstraints
 
 from loraplex.api.schemas import WireModel
+from loraplex.platform.slo.classes import PriorityName
 
 
 class SloOrder(WireModel):
@@ -19,7 +20,7 @@ class SloClass(WireModel):
 
     name: str
     is_default: bool
-    priority: Literal["interactive", "standard", "batch"]
+    priority: PriorityName
     fair_weight: float
     objectives: dict[str, float]
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from loraplex.engine.protocol.errors import DomainError, Kind
 from loraplex.engine.protocol.generation import Priority
@@ -16,7 +16,12 @@ from loraplex.engine.protocol.objectives import (
 
 CLASS_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 FAIR_WEIGHT = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4})?")
-PRIORITIES = {priority.name.lower(): priority for priority in Priority}
+PriorityName = Literal["interactive", "standard", "batch"]
+PRIORITY_NAMES: Mapping[Priority, PriorityName] = {
+    Priority.INTERACTIVE: "interactive",
+    Priority.STANDARD: "standard",
+    Priority.BATCH: "batch",
+}
 MOST_CLASSES = 8
 """Each is a value of a label, beside every tenant's."""
 
@@ -68,8 +73,9 @@ class SloClass:
             else:
                 own[key] = value
         priority = own.get("priority", "standard")
-        if priority not in PRIORITIES:
-            known = ", ".join(PRIORITIES)
+        by_name: dict[str, Priority] = {said: one for one, said in PRIORITY_NAMES.items()}
+        if priority not in by_name:
+            known = ", ".join(by_name)
             raise InvalidSloClasses(f"{priority!r} is none of the priorities {known}.", priority)
         weight = own.get("fair_weight", "1")
         if not FAIR_WEIGHT.fullmatch(weight) or float(weight) == 0:
@@ -77,7 +83,7 @@ class SloClass:
         return cls(
             name,
             parse_objectives(",".join(objectives)) if objectives else {},
-            PRIORITIES[priority],
+            by_name[priority],
             float(weight),
         )
 
