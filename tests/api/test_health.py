@@ -1,9 +1,13 @@
 import os
+import re
 from pathlib import Path
+
+import httpx
 
 from loraplex.api.metrics import Metrics
 from loraplex.platform.settings import Settings
 from tests.api.conftest import Tenant
+from tests.api.raw_calls import ENDLESS
 from tests.api.running import RunningGateway, running_gateway
 from tests.api.waiting import eventually
 
@@ -52,6 +56,24 @@ def test_metrics_have_vllms_names_and_bounded_labels(
     ):
         assert line in text
     assert "/nothing" not in text
+
+
+def test_the_calls_that_run_are_counted_while_they_run(
+    gateway: RunningGateway, tenant: Tenant
+) -> None:
+    def running(client: httpx.Client) -> str:
+        found = re.search(
+            r"^loraplex_running_calls(?:{.*})? (\S+)$", client.get("/metrics").text, re.M
+        )
+        assert found is not None
+        return found[1]
+
+    with gateway.client() as observer, gateway.client(tenant.key) as client:
+        body = ENDLESS | {"stream": True}
+        with client.stream("POST", "/v1/completions", json=body) as answer:
+            assert answer.status_code == 200
+            eventually("the call", lambda: running(observer) == "1.0")
+        eventually("its end", lambda: running(observer) == "0.0")
 
 
 def test_on_a_public_address_metrics_are_for_operators(

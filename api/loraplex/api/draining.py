@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from prometheus_client import Gauge
+
 from loraplex.api.refusals import ShuttingDown
 from loraplex.engine.protocol.errors import DomainError
 from loraplex.platform.tenancy.identity import TenantId
@@ -17,22 +19,21 @@ class Abortable(Protocol):
 class Draining:
     """The calls of one gateway that run now."""
 
-    def __init__(self) -> None:
+    def __init__(self, running_calls: Gauge) -> None:
         self.has_begun = False
         self._running: set[Abortable] = set()
-
-    @property
-    def running_calls(self) -> int:
-        return len(self._running)
+        self._running_calls = running_calls
 
     def enter(self, call: Abortable) -> None:
         """Count a call in; raises ShuttingDown once draining has begun."""
         if self.has_begun:
             raise ShuttingDown
         self._running.add(call)
+        self._running_calls.set(len(self._running))
 
     def leave(self, call: Abortable) -> None:
         self._running.discard(call)
+        self._running_calls.set(len(self._running))
 
     def tenants(self) -> set[TenantId]:
         """Whose calls run now."""

@@ -120,7 +120,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.metrics = metrics
-    app.state.draining = Draining()
+    app.state.draining = Draining(metrics.running_calls)
     app.state.tracing = tracing = start_tracing("gateway", os.environ)
     errors.install(app)
     for module in ROUTES:

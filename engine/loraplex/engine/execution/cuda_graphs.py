@@ -78,7 +78,6 @@ class DecodeGraphs:
         self._forward = forward
         self._modules = layers * len(LINEARS)
         self._has_group = [True] * (layers * len(GROUPS))
-        self._max_blocks = shapes.max_blocks
         max_rows = shapes.rows[-1]
         # Tables are copied as wide as a step needs, and read at the width recorded.
         self._tables = torch.zeros(

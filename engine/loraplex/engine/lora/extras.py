@@ -43,13 +43,6 @@ class ExtrasLayout:
     head: EndLayout | None
     affine: tuple[AffineLayout, ...]
 
-    @property
-    def spreads(self) -> list[SpreadLayout]:
-        ends = [end for end in (self.embedding, self.head) if end is not None]
-        found = [spread for end in ends for spread in (end.a, end.b, end.gain, end.shift)]
-        found += [spread for one in self.affine for spread in (one.gain, one.shift)]
-        return [spread for spread in found if spread is not None]
-
 
 @dataclass(frozen=True)
 class Affine:

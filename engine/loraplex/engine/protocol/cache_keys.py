@@ -48,11 +48,6 @@ def tenant_barrier(parent: BlockKey, namespace: TenantNamespace) -> BlockKey:
     return _hash(barrier_record(parent, namespace))
 
 
-def block_key(parent: BlockKey, token_ids: TokenIds) -> BlockKey:
-    """The key of one full block `token_ids` `[block_tokens]` after `parent`."""
-    return _hash(block_record(parent, _bytes_of(token_ids)))
-
-
 def root_record(
     base_digest: Digest, adapter_digest: Digest | None, namespace: TenantNamespace | None
 ) -> bytes:
