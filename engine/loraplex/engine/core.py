@@ -59,7 +59,7 @@ class EngineCore:
         self._has_news = threading.Event()
         self._scale = ValueScale()
         self._residency = AdapterResidency(pool, self._scale)
-        self._cache = PrefixCache(pool, config.block_tokens, self._scale)
+        self._cache = PrefixCache(pool, self._scale)
         self._budget = PageBudget(pool, self._cache, self._residency)
         self._prefixes = PrefixSharing(
             self._cache,

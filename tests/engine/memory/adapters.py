@@ -32,7 +32,7 @@ class Memory:
         self.now = 0.0
         self.pool = PagePool(pages, 4, torch.float32, torch.device("cpu"))
         self.scale = ValueScale(block_seconds)
-        self.blocks = PrefixCache(self.pool, 16, self.scale)
+        self.blocks = PrefixCache(self.pool, self.scale)
         self.adapters = AdapterResidency(self.pool, self.scale, lambda: self.now)
         self.budget = PageBudget(self.pool, self.blocks, self.adapters)
 

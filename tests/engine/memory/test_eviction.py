@@ -190,7 +190,7 @@ class MemoryMachine(RuleBasedStateMachine):
         has_room = self.make_room(len(keys) + 1 - len(pages), spared)
         self.requests.pop()
         if not has_room:
-            memory.blocks.unmatch(keys, pages)
+            memory.blocks.unmatch(pages)
             return
         if adapter is not None:
             memory.adapters.acquire(adapter)

@@ -37,9 +37,8 @@ class PrefixCache:
     uses the blocks before it, so those are never worth less.
     """
 
-    def __init__(self, pool: PagePool, block_tokens: int, scale: ValueScale) -> None:
+    def __init__(self, pool: PagePool, scale: ValueScale) -> None:
         self._pool = pool
-        self._block_tokens = block_tokens
         self._scale = scale
         self._by_key: dict[BlockKey, _Block] = {}
         self._by_page: dict[PageId, _Block] = {}
@@ -48,9 +47,6 @@ class PrefixCache:
         )
         self.evictable_pages = 0
         """Blocks that nobody uses."""
-        self.hit_tokens = 0
-        self.missed_tokens = 0
-        """Tokens of matched keys that were found, and that were not, since the engine began."""
 
     @property
     def cached_pages(self) -> int:
@@ -80,15 +76,13 @@ class PrefixCache:
             block.references += 1
             block.uses += 1
             pages.append(block.page)
-        self._count(len(keys), len(pages), 1)
         return pages
 
-    def unmatch(self, keys: Sequence[BlockKey], pages: Sequence[PageId]) -> None:
-        """Undo a `match` whose request could not start: it counts neither as hit nor as use."""
+    def unmatch(self, pages: Sequence[PageId]) -> None:
+        """Undo a `match` whose request could not start: it does not count as use."""
         for page in pages:
             self._by_page[page].uses -= 1
         self.release(pages)
-        self._count(len(keys), len(pages), -1)
 
     def commit(self, key: BlockKey, page: PageId) -> bool:
         """Share a request's own page, full and computed; the request keeps one reference.
@@ -177,10 +171,6 @@ class PrefixCache:
     def _drop(self, block: _Block) -> None:
         del self._by_page[block.page]
         self._pool.give_back((block.page,))
-
-    def _count(self, keys: int, found: int, sign: int) -> None:
-        self.hit_tokens += sign * found * self._block_tokens
-        self.missed_tokens += sign * (keys - found) * self._block_tokens
 
     def check(self, references: dict[PageId, int]) -> None:
         """Assert that every block has the users that `references` counts."""

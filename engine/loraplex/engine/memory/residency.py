@@ -113,11 +113,6 @@ class AdapterResidency:
     def is_pinned(self, key: AdapterKey) -> bool:
         return key in self._pinned
 
-    @property
-    def pinned_pages(self) -> int:
-        """Pages that no request can ever have while the pins last."""
-        return sum(len(e.pages) for key in self._pinned if (e := self.entries.get(key)))
-
     def reserve(
         self,
         key: AdapterKey,

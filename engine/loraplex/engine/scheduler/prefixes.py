@@ -44,9 +44,9 @@ class PrefixSharing:
         """
         return self._cache.match(self._matchable(request))
 
-    def unmatch(self, request: Request, pages: Sequence[PageId]) -> None:
+    def unmatch(self, pages: Sequence[PageId]) -> None:
         """Let go of a match whose request could not start."""
-        self._cache.unmatch(self._matchable(request), pages)
+        self._cache.unmatch(pages)
 
     def share(self, request: Request) -> None:
         """Offer the blocks that settled steps have filled; what is cached already stays its own."""

@@ -250,7 +250,7 @@ class Scheduler:
         pages = self._geometry.blocks_of(request.wanted_tokens) - len(matched)
         has_room = self._room.available_pages >= pages + self._spare_pages(request)
         if not has_room or not self._room.for_start(pages, key, alone=not self.running):
-            self._prefixes.unmatch(request, matched)
+            self._prefixes.unmatch(matched)
             self._blocked = (request, self._changes)
             return _Verdict.NO_ROOM
         self._run(request, adapter, matched, pages, plan)
