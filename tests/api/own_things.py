@@ -97,6 +97,11 @@ class OwnThings:
     def _tenant(self) -> str:
         return self.tenant.name
 
+    def _prefix(self) -> str:
+        name = f"p-{uuid4().hex[:12]}"
+        self._as_operator("PUT", f"{ADMIN}/public-prefixes/{name}", {"text": "Be brief."})
+        return name
+
     def _pool(self) -> str:
         return "nobodys"
 

@@ -129,6 +129,11 @@ CLASSES = {
     ("GET", "/api/v1/admin/slo-classes"): OPERATOR,
     ("PUT", "/api/v1/admin/tenants/{tenant}/slo-class"): OPERATOR,
     ("PUT", "/api/v1/admin/tenants/{tenant}/keys/{key_id}/slo-class"): OPERATOR,
+    ("GET", "/api/v1/admin/models"): OPERATOR,
+    ("GET", "/api/v1/admin/public-prefixes"): OPERATOR,
+    ("GET", "/api/v1/admin/public-prefixes/{prefix}"): OPERATOR,
+    ("PUT", "/api/v1/admin/public-prefixes/{prefix}"): OPERATOR,
+    ("DELETE", "/api/v1/admin/public-prefixes/{prefix}"): OPERATOR,
     ("GET", "/api/v1/admin/switches"): OPERATOR,
     ("PUT", "/api/v1/admin/switches/{name}"): OPERATOR,
     ("POST", "/api/v1/admin/pools/{pool}/drain"): OPERATOR,
@@ -162,6 +167,7 @@ GUARDED = [place for place, kind in CLASSES.items() if kind != ANYBODY]
 
 def path_of(template: str) -> str:
     values = {"model": "m", "name": "n", "number": 1, "file": "f", "part": 1, "alias": "a"}
+    values["prefix"] = "p"
     ids = (
         "key",
         "key_id",

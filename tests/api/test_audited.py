@@ -22,6 +22,7 @@ UPLOAD = "/api/v1/uploads/{upload_id}"
 WEBHOOK = "/api/v1/webhooks/{webhook}"
 QUARANTINE = "/api/v1/admin/tenants/{tenant}/adapters/{name}/versions/{number}"
 
+PREFIX = "/api/v1/admin/public-prefixes/{prefix}"
 OPERATOR_KEYS = "/api/v1/admin/operator-keys"
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +58,8 @@ WALKED: dict[Route, str] = {
     ("PATCH", f"{OPERATOR_KEYS}/{{key}}"): "operator_key.changed",
     ("POST", f"{OPERATOR_KEYS}/{{key}}/rotate"): "operator_key.rotated",
     ("DELETE", f"{OPERATOR_KEYS}/{{key}}"): "operator_key.revoked",
+    ("PUT", PREFIX): "public_prefix.declared",
+    ("DELETE", PREFIX): "public_prefix.withdrawn",
     ("PUT", "/api/v1/admin/switches/{name}"): "switch.turned_off",
     ("POST", "/api/v1/admin/pools/{pool}/drain"): "switch.turned_on",
     ("POST", "/api/v1/admin/pools/{pool}/undrain"): "switch.turned_off",
@@ -210,6 +213,8 @@ def walk(walker: Walker, at: dict[str, Any]) -> None:
     call("PATCH", f"{OPERATOR_KEYS}/{{key}}", one, json={"name": "day shift"})
     rotated = call("POST", f"{OPERATOR_KEYS}/{{key}}/rotate", one)
     call("DELETE", f"{OPERATOR_KEYS}/{{key}}", {"key": rotated["id"]})
+    call("PUT", PREFIX, {"prefix": "audited"}, json={"text": "Be brief."})
+    call("DELETE", PREFIX, {"prefix": "audited"})
     order = {"is_on": False, "reason": "to be sure"}
     call("PUT", "/api/v1/admin/switches/{name}", {"name": "read_only"}, json=order)
     pool = {"pool": "default"}

@@ -186,17 +186,16 @@ def start_platform(
 def platform(tmp_path_factory: pytest.TempPathFactory, smollm2_dir: Path) -> Iterator[Platform]:
     """The platform that most end-to-end tests share: one worker, one gateway, the demo."""
     data_dir = tmp_path_factory.mktemp("platform")
-    public = data_dir / "public-prompts"
-    public.mkdir()
-    (public / "parcels.txt").write_text(f"{PUBLIC_PROMPT}\n")
     jobs_metrics_port = free_port()
     started = start_platform(
         data_dir,
         model_dir=smollm2_dir,
-        LORAPLEX_PUBLIC_PREFIXES_DIR=str(public),
         LORAPLEX_JOBS_METRICS_PORT=str(jobs_metrics_port),
     )
     started.jobs_metrics_port = jobs_metrics_port
+    with started.client(started.admin_key) as operator:
+        path = "/api/v1/admin/public-prefixes/parcels"
+        operator.put(path, json={"text": PUBLIC_PROMPT}).raise_for_status()
     yield started
     started.stop()
     shutil.rmtree(data_dir, ignore_errors=True)

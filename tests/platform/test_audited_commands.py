@@ -133,6 +133,8 @@ def walk(walker: Walker, settings: Settings) -> None:
         walker.type("key revoke", f"{kind}.revoked", made)
     walker.type("slo choose", "slo_class.chosen", "interactive", *mine)
     walker.type("slo clear", "slo_class.chosen", *mine)
+    walker.type("prefix declare", "public_prefix.declared", name, __file__)
+    walker.type("prefix withdraw", "public_prefix.withdrawn", name)
     walker.type("switch on", "switch.turned_on", "no_uploads", *why)
     walker.type("switch off", "switch.turned_off", "no_uploads", *why)
     walker.type("pool drain", "switch.turned_on", name, *why)

@@ -75,6 +75,7 @@ ALSO: Final[Mapping[int, frozenset[str]]] = {
             *("changeMember", "removeMember", "changeKey"),
             *("createTenant", "changeTenant", "suspendTenant", "resumeTenant"),
             *("exportTenant", "downloadExport", "createTenantKey", "createPrice"),
+            "declarePublicPrefix",
             *("inviteTenantsMember", "changeTenantsMember", "removeTenantsMember"),
             *("changePerson", "changeOperatorKey", "rotateOperatorKey"),
         }

@@ -5,7 +5,6 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from uuid import uuid4
 
-import structlog
 from fastapi import FastAPI
 from pydantic import SecretStr
 
@@ -14,6 +13,7 @@ from loraplex.adapters_registry.objects import ObjectStore
 from loraplex.adapters_registry.uploads.resumable import ResumableUploads
 from loraplex.adapters_registry.uploads.service import Uploads
 from loraplex.adapters_registry.versions.service import Catalogue
+from loraplex.api.declared_prefixes import DeclaredPrefixes
 from loraplex.api.metrics import Metrics
 from loraplex.api.openai.adapter_refs import AdapterRefs
 from loraplex.api.openai.observation import CallObservation
@@ -37,7 +37,6 @@ from loraplex.platform.people.oidc.logins import OidcLogins
 from loraplex.platform.people.passwords import Passwords
 from loraplex.platform.people.sessions import PeopleSessions
 from loraplex.platform.pools.fleet import WorkerFleet
-from loraplex.platform.public_prefixes import read_public_prefixes
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 from loraplex.platform.slo.choices import SloChoices, busiest_tenants
@@ -45,8 +44,6 @@ from loraplex.platform.slo.classes import SloClasses
 from loraplex.platform.switches.cache import Switches
 from loraplex.platform.tenancy.service import Authenticator, TenantAdministration
 from loraplex.platform.webhooks.endpoints import Webhooks
-
-log = structlog.get_logger(__name__)
 
 DATABASE_CONNECTIONS = 10
 
@@ -58,10 +55,6 @@ async def connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> Se
     model_dir = locate_model(settings.model, settings.models_dir)
     table = await asyncio.to_thread(load_or_describe, model_dir, None, settings.run_dir)
     text = await asyncio.to_thread(BaseText.load, model_dir)
-    declared = await asyncio.to_thread(read_public_prefixes, settings.public_prefixes_dir)
-    public_prefixes = await asyncio.to_thread(PublicPrefixes, declared, text)
-    for name, tokens in public_prefixes.tokens.items():
-        log.info("public_prefix", name=name, tokens=len(tokens))
     database = Database(_required(settings, "database_url"), pool_size=DATABASE_CONNECTIONS)
     stack.push_async_callback(database.dispose)
     system = None
@@ -72,6 +65,10 @@ async def connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> Se
     changes, switches = Changes(database), Switches(database)
     switches.watch(changes)
     await switches.read()
+    public_prefixes = PublicPrefixes(text)
+    declared_prefixes = DeclaredPrefixes(database, public_prefixes)
+    declared_prefixes.watch(changes)
+    await declared_prefixes.read()
     fleet = WorkerFleet(
         database,
         secrets,
@@ -132,6 +129,7 @@ async def connect(app: FastAPI, settings: Settings, stack: AsyncExitStack) -> Se
         table=table,
         text=text,
         public_prefixes=public_prefixes,
+        declared_prefixes=declared_prefixes,
         metrics=metrics,
         tracing=app.state.tracing,
         observation=CallObservation(metrics.calls, tenant_labels, slo_choices.class_of),

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from loraplex.api.admin.price_schemas import NewPrice
+from loraplex.api.admin.public_prefix_schemas import PublicPrefixOrder
 from loraplex.api.admin.schemas import QuarantineOrder
 from loraplex.api.admin.slo_schemas import SloOrder
 from loraplex.api.admin.switch_schemas import PoolOrder, SwitchOrder
@@ -73,6 +74,7 @@ READ_BY_ROUTES: tuple[type[BaseModel], ...] = (
     RolloutChange,
     QuarantineOrder,
     SloOrder,
+    PublicPrefixOrder,
     SwitchOrder,
     PoolOrder,
     NewPrice,

@@ -81,6 +81,7 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
     "NewOperatorKey": {"name": "night shift", "role": "admin_viewer"},
     "OperatorKeyChanges": {"is_disabled": True},
     "QuarantineOrder": {"reason": "answers in another customer's name"},
+    "PublicPrefixOrder": {"text": "You are the assistant of Example Inc. Be brief."},
     "SwitchOrder": {"is_on": True, "reason": "the store is being moved"},
     "PoolOrder": {"reason": "new driver"},
 }

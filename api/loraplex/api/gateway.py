@@ -15,6 +15,7 @@ from loraplex.api.admin import (
     exports,
     operator_keys,
     prices,
+    public_prefixes,
     quarantine,
     switches,
     tenant_keys,
@@ -24,6 +25,7 @@ from loraplex.api.admin import (
 )
 from loraplex.api.admin import limits as admin_limits
 from loraplex.api.admin import members as tenants_members
+from loraplex.api.admin import models as admin_models
 from loraplex.api.admin import people as admin_people
 from loraplex.api.admin import slo_classes as slo_routes
 from loraplex.api.connecting import connect
@@ -100,6 +102,8 @@ ROUTES = (
     switches,
     admin_audit,
     slo_routes,
+    public_prefixes,
+    admin_models,
     health,
 )
 """Modules with a router, in the order of the API's description."""
@@ -156,7 +160,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             asyncio.create_task(services.slo_choices.keep_current()),
             asyncio.create_task(services.admission.keep_renewing()),
             asyncio.create_task(services.recovery.keep_recovering()),
-            asyncio.create_task(services.public_prefixes.keep_current()),
+            asyncio.create_task(services.declared_prefixes.keep_current()),
             asyncio.create_task(HaltedTenants(services.database, services.draining).keep_ending()),
         ]
         try:

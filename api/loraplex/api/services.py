@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from loraplex.adapters_registry.uploads.resumable import ResumableUploads
     from loraplex.adapters_registry.uploads.service import Uploads
     from loraplex.adapters_registry.versions.service import Catalogue
+    from loraplex.api.declared_prefixes import DeclaredPrefixes
     from loraplex.api.draining import Draining
     from loraplex.api.metrics import Metrics
     from loraplex.api.openai.adapter_refs import AdapterRefs
@@ -75,6 +76,7 @@ class Services:
     table: ModuleTable
     text: BaseText
     public_prefixes: PublicPrefixes
+    declared_prefixes: DeclaredPrefixes
     metrics: Metrics
     tracing: Tracing
     observation: CallObservation

@@ -104,6 +104,9 @@ OWN_GROUPS = {
     "slo": LateGroup(
         "slo", "loraplex.platform.slo.commands", "Choose tenants' and keys' classes of service."
     ),
+    "prefix": LateGroup(
+        "prefix", "loraplex.platform.public_prefixes.commands", "Declare system prompts public."
+    ),
     "switch": LateGroup("switch", SWITCHES, "Turn changes, uploads or a pool off for everybody."),
     "pool": LateGroup("pool", SWITCHES, "Drain pools of workers."),
     "price": LateGroup("price", METERING, "Make and list prices."),

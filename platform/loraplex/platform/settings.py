@@ -78,9 +78,6 @@ class Settings(BaseSettings):
     host_cache_bytes: int = Field(default=512 * 1024 * 1024, ge=0)
     """Of a worker's memory, for packed adapters on their way to the pool and back; pinned on CUDA,
     where torch rounds it up to a power of two."""
-    public_prefixes_dir: Path | None = None
-    """A folder of `*.txt` files, each a system prompt whose KV all tenants may share; read when a
-    gateway starts."""
 
     log_format: Literal["auto", "json", "text"] = "auto"
     """`auto` is JSON unless a person looks on: standard error is a terminal."""

@@ -24,6 +24,7 @@ from loraplex.platform.lifecycle import models as _lifecycle  # noqa: F401
 from loraplex.platform.metering import models as _metering  # noqa: F401
 from loraplex.platform.people import models as _people  # noqa: F401
 from loraplex.platform.pools import models as _pools  # noqa: F401
+from loraplex.platform.public_prefixes import models as _prefixes  # noqa: F401
 from loraplex.platform.settings import Settings
 from loraplex.platform.slo import models as _slo  # noqa: F401
 from loraplex.platform.switches import models as _switches  # noqa: F401
@@ -132,6 +133,7 @@ def test_app_may_do_only_what_a_gateway_needs(catalogue: Connection) -> None:
     assert granted == {
         "alembic_version": {"SELECT"},
         "switches": {"SELECT"},
+        "public_prefixes": {"SELECT"},
         "audit_events": {"SELECT"},
         "tenants": {"SELECT"},
         "base_models": {"SELECT"},

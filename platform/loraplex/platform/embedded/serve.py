@@ -25,7 +25,6 @@ from loraplex.platform.embedded.public_socket import bind_public
 from loraplex.platform.embedded.summary import read_credentials, summary
 from loraplex.platform.embedded.supervisor import Stage, Supervisor, supervise
 from loraplex.platform.pools.launcher import worker_command
-from loraplex.platform.public_prefixes import read_public_prefixes
 from loraplex.platform.secrets import SecretKeys
 from loraplex.platform.settings import Settings
 
@@ -42,8 +41,8 @@ READY_PAUSE_SECONDS = 0.1
 def serve(**overrides: Any) -> None:
     """Run the platform until Ctrl-C or SIGTERM. `overrides` are settings given on the command line.
 
-    Raises a DomainError (DataDirInUse, PortBusy, InvalidPublicPrefix, ServiceUnavailable, …) when
-    it cannot start; whatever was started by then is stopped.
+    Raises a DomainError (DataDirInUse, PortBusy, ServiceUnavailable, …) when it cannot
+    start; whatever was started by then is stopped.
     """
     # Everything below holds secrets or tenants' data. Folders that exist keep their modes.
     os.umask(0o077)
@@ -51,7 +50,6 @@ def serve(**overrides: Any) -> None:
     progress = Progress()
     with held(data_dir, progress.line):
         settings = Settings(**(overrides | {"data_dir": data_dir}))
-        read_public_prefixes(settings.public_prefixes_dir)  # what is wrong is said before a start
         if not settings.is_loopback:
             settings = settings.model_copy(update={"demo": False})
         with bind_public(settings.host, settings.port) as public:
