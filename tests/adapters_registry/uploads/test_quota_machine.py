@@ -210,7 +210,7 @@ class QuotaMachine(RuleBasedStateMachine):
             self.stored[digest_of_bytes(data)] = len(data)
 
     async def _sweep(self) -> None:
-        """Until nothing is late: a sweep takes so many, and what other examples left comes first."""
+        """Until nothing is late: a sweep takes so many, and others' uploads come first."""
         for sweep in (
             sweeping.sweep_pending,
             sweeping.sweep_completing,
