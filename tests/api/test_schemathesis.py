@@ -52,6 +52,8 @@ ADDRESS = "127.0.5.4"
 TIMEOUT_SECONDS = 30
 QUERY_CHARACTERS = 60_000
 """The HTTP server reads little more of a request's head, and refuses longer ones on its own."""
+FRAMING = {"connection", "content-length", "expect", "host", "te", "transfer-encoding", "upgrade"}
+"""Headers that say how a message is sent; the HTTP server refuses nonsense in them on its own."""
 
 SCHEMA = schemathesis.openapi.from_dict(create_app(Settings()).openapi())
 OPERATIONS = {
@@ -121,6 +123,8 @@ def is_good(case: Case[Any], part: ParameterLocation) -> bool:
 
 def bend(case: Case[Any], path_values: Mapping[str, Any], own: OwnThings) -> None:
     """Ask about things that exist, and change nobody else's."""
+    for name in FRAMING.intersection(map(str.lower, case.headers)):
+        del case.headers[name]
     if is_good(case, ParameterLocation.PATH):
         case.path_parameters.update(path_values)
     if not isinstance(case.body, dict):
