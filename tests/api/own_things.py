@@ -67,7 +67,8 @@ class OwnThings:
         """A value for each parameter of the path, all of things that exist together."""
         values: dict[str, Any] = {}
         names = [part[1:-1] for part in template.split("/") if part.startswith("{")]
-        if template in USED_UP or "tenant" in names:
+        # A tenant has few uploads open: making them is an operation that is tried too.
+        if template in USED_UP or {"tenant", "upload_id"} & set(names):
             self.tenant = new_tenant(self.settings)
         if template in USED_UP:
             with_adapter(self.gateway, self.settings, self.tenant)
