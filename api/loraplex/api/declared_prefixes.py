@@ -10,6 +10,7 @@ from structlog import get_logger
 
 from loraplex.api.text.public_prefixes import PublicPrefixes
 from loraplex.platform.database.changes import MAX_CACHE_SECONDS, Changes
+from loraplex.platform.database.notifications import woken
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.public_prefixes.service import declared_texts, declared_when
 
@@ -35,11 +36,7 @@ class DeclaredPrefixes:
         while True:
             self._wanted.clear()
             await self.read()
-            try:
-                async with asyncio.timeout(MAX_CACHE_SECONDS):
-                    await self._wanted.wait()
-            except TimeoutError:
-                continue
+            await woken(self._wanted, MAX_CACHE_SECONDS)
 
     async def read(self) -> None:
         """Take over what is declared; a database that does not answer changes nothing."""

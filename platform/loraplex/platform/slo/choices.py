@@ -9,6 +9,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from structlog import get_logger
 
 from loraplex.platform.database.changes import MAX_CACHE_SECONDS, Changes
+from loraplex.platform.database.notifications import woken
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.slo.classes import SloClass, SloClasses
 from loraplex.platform.tenancy.principals import TenantPrincipal
@@ -52,11 +53,7 @@ class SloChoices:
                 await self.read()
             except (DBAPIError, PoolTimeout, OSError) as error:
                 log.warning("slo_choices_unknown", error=type(error).__name__)
-            try:
-                async with asyncio.timeout(MAX_CACHE_SECONDS):
-                    await self._wanted.wait()
-            except TimeoutError:
-                continue
+            await woken(self._wanted, MAX_CACHE_SECONDS)
 
     async def read(self) -> None:
         async with self._database.unit_of_work() as session:

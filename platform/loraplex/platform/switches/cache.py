@@ -8,6 +8,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from structlog import get_logger
 
 from loraplex.platform.database.changes import Changes
+from loraplex.platform.database.notifications import woken
 from loraplex.platform.database.sessions import Database
 from loraplex.platform.metrics import SWITCHES
 from loraplex.platform.switches.errors import ReadOnly
@@ -52,11 +53,7 @@ class Switches:
         while True:
             self._wanted.clear()
             await self.read()
-            try:
-                async with asyncio.timeout(ASK_SECONDS):
-                    await self._wanted.wait()
-            except TimeoutError:
-                continue
+            await woken(self._wanted, ASK_SECONDS)
 
     async def read(self) -> None:
         """Read what is on; a database that does not answer changes nothing."""
