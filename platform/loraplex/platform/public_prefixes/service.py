@@ -29,7 +29,11 @@ def check_declaration(name: str, text: str) -> None:
     """Raise InvalidPublicPrefix for a name or a text that cannot be one."""
     if not NAME.fullmatch(name):
         raise InvalidPublicPrefix(
-            f"cannot be called {name[:64]!r}", field="name", rule=NAME.pattern, value=name[:64]
+            f"cannot be called {name[:64]!r}: a name is up to 63 lower-case letters, digits, dots, "
+            "dashes and underscores, and begins with a letter or digit",
+            field="name",
+            rule=NAME.pattern,
+            value=name[:64],
         )
     if "\0" in text:
         raise InvalidPublicPrefix(
@@ -38,7 +42,7 @@ def check_declaration(name: str, text: str) -> None:
     size_bytes = len(text.encode())
     if not 0 < size_bytes <= MAX_TEXT_BYTES:
         raise InvalidPublicPrefix(
-            f"has {size_bytes} bytes",
+            f"has {size_bytes} bytes; it may have 1 to {MAX_TEXT_BYTES}",
             field="text",
             rule=f"1 to {MAX_TEXT_BYTES} bytes",
             value=size_bytes,

@@ -42,8 +42,9 @@ class UnknownSloClass(DomainError):
     kind, code, field = Kind.INVALID, "unknown_slo_class", "slo_class"
 
     def __init__(self, name: str, known: Mapping[str, "SloClass"]) -> None:
-        message = f"There is no class of service {name[:64]!r}."
-        super().__init__(message, rule=f"one of {', '.join(known)}", value=name[:64])
+        classes = ", ".join(known)
+        message = f"There is no class of service {name[:64]!r}; there are {classes}."
+        super().__init__(message, rule=f"one of {classes}", value=name[:64])
 
 
 @dataclass(frozen=True, slots=True)
